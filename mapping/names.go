@@ -202,7 +202,7 @@ func (e *expression) suggestField(name string) string {
 	case near != "":
 		return fmt.Sprintf("did you mean %s(%q)?", fnField, near)
 	case len(known) > 12:
-		return "payersync mapping fields lists the fields; a fixed text is written in quotes"
+		return "the list of fields of this connection has them; a fixed text is written in quotes"
 	}
 	return "the fields are " + strings.Join(known, ", ") + "; a fixed text is written in quotes"
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strings"
+
+	"payersync/connector"
 )
 
 // Account is an account of the billing service, as far as a configuration names one.
@@ -43,7 +45,15 @@ func (e *ErrOtherAccount) Error() string {
 	}
 	return fmt.Sprintf("the ledger belongs to the billing service at %s, and the configuration now names %s: %s; "+
 		"use the old configuration, or give the other account a ledger of its own (ledger.path); "+
-		"if it is the same account after all: payersync environment move --reason TEXT", e.Ledger, e.Config, e.Why)
+		"if it is the same account after all, move the ledger there", e.Ledger, e.Config, e.Why)
+}
+
+// Steps returns the step that moves the ledger.
+func (e *ErrOtherAccount) Steps() []connector.Step {
+	if e.Ledger == e.Config {
+		return nil
+	}
+	return []connector.Step{{Do: connector.DoMoveLedger}}
 }
 
 // Account returns the account that the ledger belongs to; the zero Account while no run

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"payersync/connector"
 )
 
 // AccountState is the work mode of a Server's account.
@@ -128,9 +130,9 @@ func ofAccountRow(name string, err error) error {
 	case err == nil, errors.Is(err, ErrChangedMeanwhile), errors.Is(err, ErrOtherLedgersKey), errors.Is(err, ErrKeyEncryptionKey), errors.Is(err, ErrConnectionLost):
 		return err
 	case errors.Is(err, ErrOutcomeUnknown):
-		return fmt.Errorf("cannot tell whether that was changed: %w. payersync accounts list shows what there is now", err)
+		return connector.Advise(fmt.Errorf("cannot tell whether that was changed: %w. See what there is now", err), connector.Step{Do: connector.DoListAccounts})
 	case errors.Is(err, pgx.ErrNoRows):
-		return fmt.Errorf("cannot open account %s: %w. payersync accounts list shows those that there are, and payersync accounts apply makes one", name, ErrNoAccount)
+		return connector.Advise(fmt.Errorf("cannot open account %s: %w. See those that there are, or make it", name, ErrNoAccount), connector.Step{Do: connector.DoListAccounts}, connector.Step{Do: connector.DoApplyAccount})
 	}
 	return refusedServer(err)
 }
@@ -160,7 +162,7 @@ func (s *Server) Documents(ctx context.Context, name string) (Documents, error) 
 	}
 	key, err := s.wraps.Load().unwrap(id, name, of, kept)
 	if err != nil && d.Version == 0 && of == "" { // it has a ledger and was never given a key
-		err = fmt.Errorf("%w: that of %s is missing: %w. Give it the one that the ledger had: payersync accounts apply FOLDER --key-file FILE", ErrKeyEncryptionKey, name, ErrNotAdopted)
+		err = connector.Advise(fmt.Errorf("%w: that of %s is missing: %w. Give it the one that the ledger had", ErrKeyEncryptionKey, name, ErrNotAdopted), connector.Step{Do: connector.DoGiveAccountKey})
 	}
 	var seal *sealer
 	if err == nil {
@@ -367,7 +369,7 @@ func (s *Server) change(ctx context.Context, name string, over int64, do func(tx
 			return err
 		}
 		if over != 0 && over != version {
-			return fmt.Errorf("cannot change account %s: %w. Run payersync accounts apply again, and look at what it shows", name, ErrChangedMeanwhile)
+			return applyAgain(fmt.Errorf("cannot change account %s: %w", name, ErrChangedMeanwhile))
 		}
 		if err := intoAccount(ctx, tx, id); err != nil {
 			return err
@@ -382,6 +384,11 @@ func (s *Server) change(ctx context.Context, name string, over int64, do func(tx
 	return changed, ofAccountRow(name, err)
 }
 
+// applyAgain adds to an error that the account is to be applied again.
+func applyAgain(err error) error {
+	return connector.Advise(fmt.Errorf("%w. Apply it again, and look at what that shows", err), connector.Step{Do: connector.DoApplyAccount})
+}
+
 // makeAccount creates an account and the first rows of its ledger. It fails with ErrChangedMeanwhile if the
 // account exists, or somebody else creates it now.
 func makeAccount(ctx context.Context, tx pgx.Tx, name, author string) (id int64, err error) {
@@ -389,7 +396,7 @@ func makeAccount(ctx context.Context, tx pgx.Tx, name, author string) (id int64,
 	err = tx.QueryRow(ctx, `INSERT INTO accounts (name, made_at, changed_at, author, hook_hash) SELECT $1, now, now, $2, $3 FROM `+serverNow+`
 		ON CONFLICT (name) DO NOTHING RETURNING account_id`, name, author, HookHash(token)).Scan(&id)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return 0, fmt.Errorf("cannot make account %s: %w. Run payersync accounts apply again, and look at what it shows", name, ErrChangedMeanwhile)
+		return 0, applyAgain(fmt.Errorf("cannot make account %s: %w", name, ErrChangedMeanwhile))
 	}
 	if err != nil {
 		return 0, err

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+
+	"payersync/connector"
 )
 
 // A ledger is carried to another place, from a file to a server or back, in steps:
@@ -59,12 +61,12 @@ func (l *Ledger) notHere(p passage) error {
 	case p.state == carriedLeft:
 		return errors.Join(err, &OpenError{
 			Path: l.path, Why: fmt.Sprintf("it was carried to %s on %s, and works there", p.place, at),
-			Next: "Name that place in the configuration; payersync ledger copy brings it back from there, into a new place.",
+			Next: "Name that place in the configuration. To bring it back from there, copy it into a new place.", steps: []connector.Step{{Do: connector.DoCopyLedger}},
 		})
 	case p.state == carriedArriving:
 		return errors.Join(err, &OpenError{
 			Path: l.path, Why: fmt.Sprintf("it came from %s on %s, where it may still be at work", p.place, at),
-			Next: "Say the same payersync ledger copy again, which goes on with it.",
+			Next: "Copy it again in the same way, which goes on with it.", steps: []connector.Step{{Do: connector.DoCopyLedger}},
 		})
 	}
 	return nil

@@ -344,7 +344,7 @@ func TestALedgerThatWentOnAfterItWasCopiedIsNotCarried(t *testing.T) {
 			t.Fatal(err)
 		}
 		arriving := &desk{t: t, clock: d.clock, opts: withKey(to, d)}
-		arriving.refusedHere("where it may still be at work", "Say the same payersync ledger copy again")
+		arriving.refusedHere("where it may still be at work", "Copy it again in the same way")
 		d.reopen()
 		d.do(note("went on"))
 		if _, _, err := d.carry(to, Carrying{}); !errors.Is(err, ErrGoneOn) {

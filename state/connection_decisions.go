@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"payersync/connector"
 )
 
 // BooksDecision is a person's decision about the records of two connections.
@@ -46,7 +48,12 @@ type MovedError struct {
 
 // Error names the new connection, and says how to open the connection again.
 func (e *MovedError) Error() string {
-	return fmt.Sprintf("connection %s moved to %s on %s and is closed; undo with: payersync connections move %[1]s %[2]s --undo", e.Old, e.New, e.At.Format(time.DateOnly))
+	return fmt.Sprintf("connection %s moved to %s on %s and is closed. To open it again, undo that", e.Old, e.New, e.At.Format(time.DateOnly))
+}
+
+// Steps returns the step that opens the connection again.
+func (e *MovedError) Steps() []connector.Step {
+	return []connector.Step{{Do: connector.DoUndoMoveBooks, Connection: e.Old, Of: e.New}}
 }
 
 // DecideConnections keeps a decision about two connections with an entry in the audit log, and

@@ -63,7 +63,7 @@ func (c *Copy) accept(ctx context.Context) error {
 		return c.refuse("it is damaged, or no ledger: "+err.Error(), "Take another backup.")
 	}
 	if id != applicationID {
-		return c.refuse("it is no ledger of payersync", "Name the file that payersync ledger backup has written.")
+		return c.refuse("it is no ledger of payersync", "Name the file of a backup.")
 	}
 	if _, err := checkSchema(ctx, c.db, nil, ""); err != nil {
 		if err := refuseSchema(c.name, err, nextOfCopy); errors.As(err, new(*OpenError)) {

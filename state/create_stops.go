@@ -56,18 +56,15 @@ func (s CreateStop) Sentence() string {
 	return fmt.Sprintf("%s %s to no record yet, and %s like one of them. No customer is created until matching is finished.", connector.Plural(s.Customers, "customer"), exist, look)
 }
 
-// Commands returns the commands that show more, or end the stop.
-func (s CreateStop) Commands() []string {
+// Steps returns the steps that show more, or end the stop.
+func (s CreateStop) Steps() []connector.Step {
 	if s.Cause == CauseSameBooks {
-		return []string{
-			fmt.Sprintf("payersync connections move %s %s", s.Other, s.Connection),
-			fmt.Sprintf("payersync connections move --separate %s %s --reason TEXT", s.Other, s.Connection),
-		}
+		return []connector.Step{{Do: connector.DoMoveBooks, Of: s.Other, Connection: s.Connection}, {Do: connector.DoSeparateBooks, Of: s.Other, Connection: s.Connection}}
 	}
-	return []string{"payersync payers match --connection " + s.Connection, "payersync payers match --finish --connection " + s.Connection}
+	return []connector.Step{{Do: connector.DoMatch, Connection: s.Connection}, {Do: connector.DoFinishMatching, Connection: s.Connection}}
 }
 
-// Next says how a person can end the stop, with Commands.
+// Next says how a person can end the stop, with Steps.
 func (s CreateStop) Next() string {
 	if s.Cause == CauseSameBooks {
 		return "If the two read the same company, move the payers; if these are another company's, say so:"
@@ -77,11 +74,7 @@ func (s CreateStop) Next() string {
 
 // Text describes the stop and the way to end it, in one line.
 func (s CreateStop) Text() string {
-	c := s.Commands()
-	if s.Cause == CauseSameBooks {
-		return fmt.Sprintf("%s If the two read the same company: %s. If these are another company's: %s.", s.Sentence(), c[0], c[1])
-	}
-	return fmt.Sprintf("%s Compare them with the records: %s. Then finish: %s.", s.Sentence(), c[0], c[1])
+	return s.Sentence() + " " + strings.TrimSuffix(s.Next(), ":") + "."
 }
 
 // StopsText returns the text of several stops; "" for none.
@@ -99,6 +92,17 @@ type CreatesWaitError struct{ Stops []CreateStop }
 
 // Error says why, and what to do.
 func (e *CreatesWaitError) Error() string { return StopsText(e.Stops) }
+
+// Steps returns the steps that end the stops.
+func (e *CreatesWaitError) Steps() []connector.Step { return StepsOfStops(e.Stops) }
+
+// StepsOfStops returns the steps that end several stops.
+func StepsOfStops(stops []CreateStop) (steps []connector.Step) {
+	for _, s := range stops {
+		steps = append(steps, s.Steps()...)
+	}
+	return steps
+}
 
 const (
 	// isStopped is the condition that the connection in place of %s creates no customers yet.

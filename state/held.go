@@ -134,7 +134,7 @@ type HeldField struct {
 // Data that an export of a payer never contains.
 const (
 	leftLink    = "The signing link, and the text of letters, which holds it: whoever has it can give the mandate. The billing service shows it to the payer."
-	leftFailure = "The bank's code for why a mandate failed: it is kept for questions to the billing service alone, which can say what it means. payersync mandates show says how it is seen, and notes who did."
+	leftFailure = "The bank's code for why a mandate failed: it is kept for questions to the billing service alone, which can say what it means. The command that shows a mandate says how to see it, and notes who did."
 	leftOthers  = "Values of a customer that was unlinked from this record: they belong to somebody else."
 )
 

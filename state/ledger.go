@@ -24,6 +24,7 @@ import (
 	"sync"
 	"time"
 
+	"payersync/connector"
 	"payersync/state/files"
 	"payersync/state/internal/elsewhere"
 )
@@ -454,6 +455,7 @@ func (l *Ledger) Ping(ctx context.Context) error {
 type OpenError struct {
 	Path, Why, Next string
 
+	steps    []connector.Step
 	otherKey bool // it was sealed with another key
 }
 
@@ -461,6 +463,9 @@ type OpenError struct {
 func (e *OpenError) Error() string {
 	return fmt.Sprintf("cannot open the ledger %s: %s. %s", e.Path, e.Why, e.Next)
 }
+
+// Steps returns the next steps of a person, behind Next.
+func (e *OpenError) Steps() []connector.Step { return e.steps }
 
 // plain returns err without the path that os errors repeat.
 func plain(err error) string {

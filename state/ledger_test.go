@@ -378,7 +378,7 @@ func TestOpenRefusesUnsafePaths(t *testing.T) {
 	}{
 		{"ledger readable by others", func(t *testing.T, o *Options) { chmod(t, o.Path, 0o640) }, "chmod 600"},
 		{"key readable by others", func(t *testing.T, o *Options) { chmod(t, o.KeyFile, 0o604) }, "chmod 600"},
-		{"no key file", func(t *testing.T, o *Options) { o.KeyFile += ".gone" }, "payersync init"},
+		{"no key file", func(t *testing.T, o *Options) { o.KeyFile += ".gone" }, "make one in a new folder"},
 		{"short key", func(t *testing.T, o *Options) {
 			writeKey(t, o.KeyFile, base64.StdEncoding.EncodeToString(make([]byte, keyBytes-1)))
 		}, "does not hold a key"},

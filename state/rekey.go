@@ -141,7 +141,7 @@ type Rekeyed struct {
 
 // Why there is no new sealing key.
 var (
-	ErrServed  = errors.New("payersync serve is at work on the ledger")
+	ErrServed  = errors.New("the service is at work on the ledger")
 	ErrSameKey = errors.New("it is the key that the ledger has")
 )
 
@@ -228,7 +228,7 @@ func (r Rekey) steps(ctx context.Context, l *Ledger, keys *keyFiles, out Rekeyed
 	return out, r.Stage("done")
 }
 
-var errReading = errors.New("another process reads the ledger, so that values which the old key opens are still in its log; stop it, and say payersync ledger rekey again")
+var errReading = connector.Advise(errors.New("another process reads the ledger, so that values which the old key opens are still in its log; stop it, and try again"), connector.Step{Do: connector.DoFinishRekey})
 
 // holdAll keeps everybody from the ledger: it takes the lock of serving, and those of all
 // connections.
@@ -344,7 +344,7 @@ func openKeys(path, from string) (_ *keyFiles, err error) {
 		}
 	}
 	if given != nil && given.id != k.next.id {
-		return nil, &OpenError{Path: k.path(newEnding), Why: "a change to the key in it was begun", Next: "Finish that first: payersync ledger rekey, without --new-key."}
+		return nil, &OpenError{Path: k.path(newEnding), Why: "a change to the key in it was begun", Next: "Finish that first, without --new-key.", steps: []connector.Step{{Do: connector.DoFinishRekey}}}
 	}
 	return k, nil
 }
@@ -424,7 +424,7 @@ func (l *Ledger) sameKey(check []byte) error {
 
 // otherKey says why a ledger does not open with its key file.
 func (l *Ledger) otherKey(ctx context.Context, db executor, keyFile string) error {
-	next := "Put back the key file this ledger was made with."
+	next, steps := "Put back the key file this ledger was made with.", []connector.Step(nil)
 	if keyFile == "" {
 		next = "Restore the database to when its accounts had the keys that sealed their ledgers."
 	}
@@ -433,7 +433,7 @@ func (l *Ledger) otherKey(ctx context.Context, db executor, keyFile string) erro
 		return err
 	}
 	if pending, err := loadKey(keyFile + newEnding); l.below.isFile() && err == nil && bytes.HasPrefix(check, pending.id[:]) {
-		next = "A new key was being put in its place: finish that with payersync ledger rekey."
+		next, steps = "A new key was being put in its place. Finish that.", []connector.Step{{Do: connector.DoFinishRekey}}
 	}
-	return &OpenError{Path: l.path, Why: "it was sealed with another key", Next: next, otherKey: true}
+	return &OpenError{Path: l.path, Why: "it was sealed with another key", Next: next, steps: steps, otherKey: true}
 }

@@ -17,6 +17,7 @@ import (
 
 	"payersync/connector"
 	"payersync/internal/longtest"
+	"slices"
 )
 
 func init() { roles["rekey"] = rekeyChild }
@@ -240,7 +241,7 @@ func TestKilledProcessLeavesANewKeyThatIsTakenUp(t *testing.T) {
 				if err := l.Close(); err != nil {
 					t.Fatal(err)
 				}
-			case !errors.As(err, &away), !strings.Contains(err.Error(), "payersync ledger rekey"):
+			case !errors.As(err, &away), !slices.Contains(connector.StepsOf(err), connector.Step{Do: connector.DoFinishRekey}):
 				t.Errorf("in between it does not say how to finish: %v", err)
 			}
 			if _, err := os.Lstat(d.opts.KeyFile + newEnding); err == nil || !bytes.Equal(readIfThere(t, d.opts.KeyFile+oldEnding), old) {
@@ -339,7 +340,7 @@ func TestAnOlderCopyIsBroughtToTheNewKey(t *testing.T) {
 	if err := errors.Join(os.Rename(d.opts.KeyFile, newer), os.WriteFile(d.opts.KeyFile, old, 0o600), os.WriteFile(d.opts.Path, older, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	refused(t, d.opts, "ledger rekey --new-key")
+	refused(t, d.opts, "bring it to the newer key")
 	if _, err := (Rekey{NewKey: newer}).Rekey(t.Context(), d.opts); err != nil {
 		t.Fatal(err)
 	}

@@ -158,7 +158,7 @@ func (r *restore) alone() (free func() error, err error) {
 			return nil, errors.Join(err, free())
 		}
 		if k == nil {
-			who := "payersync serve works on it; stop that first"
+			who := "the service works on it; stop that first"
 			if run, ok := strings.CutSuffix(ending, lockEnding); ok && ending != serveLock {
 				connection, _ := url.PathUnescape(strings.TrimPrefix(run, "-"))
 				who = fmt.Sprintf("a run of %s works on it; let it end first", connection)
@@ -217,7 +217,7 @@ func (r *restore) look(ctx context.Context, res *Restored) error {
 		return err
 	}
 	if len(found) > 0 {
-		return &OpenError{Path: r.Name, Why: fmt.Sprintf("it is damaged: %v", found[0]), Next: "Use another backup; payersync ledger verify shows all that is wrong."}
+		return &OpenError{Path: r.Name, Why: fmt.Sprintf("it is damaged: %v", found[0]), Next: "Use another backup. To see all that is wrong, verify this one.", steps: []connector.Step{{Do: connector.DoVerify}}}
 	}
 	return r.compare(res)
 }

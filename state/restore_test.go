@@ -128,7 +128,7 @@ func TestARestoreIsRefusedAndChangesNothing(t *testing.T) {
 		spoil func(d *desk, r *Restoring)
 		want  string
 	}{
-		{"a serve", func(d *desk, _ *Restoring) { d.locked(func(l *Ledger) (*Lock, error) { return l.TryServe() }) }, "payersync serve works on it"},
+		{"a serve", func(d *desk, _ *Restoring) { d.locked(func(l *Ledger) (*Lock, error) { return l.TryServe() }) }, "the service works on it"},
 		{"a run", func(d *desk, _ *Restoring) { d.locked(func(l *Ledger) (*Lock, error) { return l.TryLock(acme) }) }, "a run of " + acme},
 		{"a damaged backup", func(_ *desk, r *Restoring) { r.Size -= 4096 }, "it is damaged"},
 		{"another key", otherKey, "sealed with another key"},

@@ -214,7 +214,7 @@ func (l *Ledger) openTombstones(ctx context.Context, seal *sealer, make bool) (*
 			err := out.said.parse(line, seal)
 			if errors.Is(err, errOtherKey) {
 				return fail(&OpenError{Path: l.path, Why: "the list of forgotten payers " + path + " was sealed with another key than the ledger's",
-					Next: "After a backup from before payersync ledger rekey was put back, bring it to the newer key: payersync ledger rekey --new-key FILE."})
+					Next: "If a backup from before a change of the key was put back, bring it to the newer key.", steps: []connector.Step{{Do: connector.DoRekeyTo}}})
 			}
 			if err != nil {
 				return fail(refuse(fmt.Sprintf("is damaged in line %d", i+1)))

@@ -16,6 +16,7 @@ import (
 	"payersync/connector/condition"
 	"payersync/connector/office"
 	"payersync/connector/syncer"
+	"payersync/state"
 )
 
 // actCommands are the commands that perform acts. RECORD, OTHER, CUSTOMER and DELIVERY stand for the ids of the act,
@@ -60,48 +61,99 @@ var actCommands = map[connector.Act]string{
 }
 
 // stepCommands are the commands of steps about conditions. OF and CONNECTION stand for the arguments of a step.
-var stepCommands = map[condition.Do]string{
-	condition.DoApproveLetters:   "letters approve",
-	condition.DoApprovePlan:      "plan approve OF",
-	condition.DoCheck:            "check",
-	condition.DoCheckMapping:     "mapping check CONNECTION",
-	condition.DoConnect:          "connect CONNECTION",
-	condition.DoFinishMatching:   "payers match --finish --connection CONNECTION",
-	condition.DoListDeliveries:   "webhooks list",
-	condition.DoListFindings:     "attention list --reason OF",
-	condition.DoListUnclear:      "letters list --state unclear",
-	condition.DoListWritebacks:   "writeback --connection CONNECTION",
-	condition.DoMatch:            "payers match --connection CONNECTION",
-	condition.DoMoveBooks:        "connections move OF CONNECTION",
-	condition.DoPlanLetters:      "letters plan",
-	condition.DoPlanWriteback:    "writeback plan --connection CONNECTION",
-	condition.DoProbe:            "check --probe --allow-writes CUSTOMER",
-	condition.DoReplay:           "webhooks replay --quarantined",
-	condition.DoResumeLetters:    "letters pause --undo",
-	condition.DoSeparateBooks:    "connections move --separate OF CONNECTION --reason TEXT",
-	condition.DoServe:            "serve",
-	condition.DoShapes:           "webhooks list --shapes",
-	condition.DoShowPayer:        "payers show OF",
-	condition.DoShowPlan:         "plan show OF",
-	condition.DoStatus:           "status",
-	condition.DoSubscribe:        "webhooks subscribe",
-	condition.DoSweep:            "sweep",
-	condition.DoTestWay:          "alerts test OF",
-	condition.DoTrustWhatIsShown: "environment move --trust --reason TEXT",
+var stepCommands = map[connector.Do]string{
+	connector.DoApplyAccount:     "accounts apply FOLDER",
+	connector.DoApproveLetters:   "letters approve",
+	connector.DoApprovePlan:      "plan approve OF",
+	connector.DoCheck:            "check",
+	connector.DoCheckMapping:     "mapping check CONNECTION",
+	connector.DoConnect:          "connect CONNECTION",
+	connector.DoConnectByPaste:   "connect --paste",
+	connector.DoContinueLetters:  "letters continue --journal-lost --reason TEXT",
+	connector.DoCopyLedger:       "ledger copy",
+	connector.DoFetchLinks:       "mandates links --older 30d",
+	connector.DoFindPayer:        "payers list --search",
+	connector.DoFinishMatching:   "payers match --finish --connection CONNECTION",
+	connector.DoFinishRekey:      "ledger rekey",
+	connector.DoGiveAccountKey:   "accounts apply FOLDER --key-file FILE",
+	connector.DoHandOver:         "mandates handover",
+	connector.DoInit:             "init FOLDER",
+	connector.DoListAccounts:     "accounts list",
+	connector.DoListAlarms:       "alerts list",
+	connector.DoListDeliveries:   "webhooks list",
+	connector.DoListFindings:     "attention list --reason OF",
+	connector.DoListPlans:        "plan list",
+	connector.DoListUnclear:      "letters list --state unclear",
+	connector.DoListWritebacks:   "writeback --connection CONNECTION",
+	connector.DoMatch:            "payers match --connection CONNECTION",
+	connector.DoMoveBooks:        "connections move OF CONNECTION",
+	connector.DoMoveLedger:       "environment move --reason TEXT",
+	connector.DoOpenPages:        "pages link",
+	connector.DoPlan:             "plan CONNECTION",
+	connector.DoPlanLetters:      "letters plan",
+	connector.DoPlanWriteback:    "writeback plan --connection CONNECTION",
+	connector.DoPreviewMapping:   "mapping preview CONNECTION",
+	connector.DoProbe:            "check --probe --allow-writes CUSTOMER",
+	connector.DoRekeyTo:          "ledger rekey --new-key FILE",
+	connector.DoReplay:           "webhooks replay --quarantined",
+	connector.DoResumeLetters:    "letters pause --undo",
+	connector.DoSend:             "backfill CONNECTION",
+	connector.DoSeparateBooks:    "connections move --separate OF CONNECTION --reason TEXT",
+	connector.DoServe:            "serve",
+	connector.DoShapes:           "webhooks list --shapes",
+	connector.DoShowPayer:        "payers show OF",
+	connector.DoShowPlan:         "plan show OF",
+	connector.DoStatus:           "status",
+	connector.DoSubscribe:        "webhooks subscribe",
+	connector.DoSweep:            "sweep",
+	connector.DoSync:             "sync",
+	connector.DoTestWay:          "alerts test OF",
+	connector.DoTrustWhatIsShown: "environment move --trust --reason TEXT",
+	connector.DoUndoMoveBooks:    "connections move CONNECTION OF --undo",
+	connector.DoVerify:           "ledger verify",
 }
 
-// stepCommand returns the command of a step.
-func stepCommand(s condition.Step) string {
+// stepCommand returns the command of a step; "" for a step of the pages alone.
+func stepCommand(s connector.Step) string {
+	if s.Act != "" {
+		return strings.ReplaceAll("payersync "+actCommands[s.Act], "RECORD", cmp.Or(s.Of, "RECORD"))
+	}
 	line := "payersync " + stepCommands[s.Do]
+	if stepCommands[s.Do] == "" {
+		return ""
+	}
 	if s.Of == "" {
 		line = strings.TrimSuffix(line, " --reason OF")
+	}
+	if s.Connection == "" {
+		line = strings.TrimSuffix(line, " CONNECTION")
 	}
 	return strings.NewReplacer("OF", s.Of, "CONNECTION", s.Connection).Replace(line)
 }
 
+// stepsLine returns the commands of steps, in one line.
+func stepsLine(steps []connector.Step) string {
+	commands := slices.DeleteFunc(connector.Map(steps, stepCommand), func(c string) bool { return c == "" })
+	return strings.Join(commands, " · ")
+}
+
+// withSteps returns a text with the commands of its steps behind it.
+func withSteps(text string, steps []connector.Step) string {
+	if stepsLine(steps) == "" {
+		return text
+	}
+	return strings.TrimRight(text, ".:") + ": " + stepsLine(steps)
+}
+
+// limitsText returns the reasons why a plan waits, with the commands that end stops.
+func limitsText(p *state.Plan) string { return withSteps(p.Limits, state.StepsOfStops(p.Stops)) }
+
+// errorText returns the text of an error, with the commands of the next steps.
+func errorText(err error) string { return withSteps(err.Error(), connector.StepsOf(err)) }
+
 // conditionText returns a condition with the next step and its commands, in one line.
 func conditionText(c condition.Condition) string {
-	return strings.TrimSpace(c.Text() + " " + strings.Join(connector.Map(c.Steps, stepCommand), " · "))
+	return strings.TrimSpace(c.Text() + " " + stepsLine(c.Steps))
 }
 
 // asking says when a command asks before an act.

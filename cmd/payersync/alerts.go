@@ -319,7 +319,7 @@ func (a *app) teller(cfg *config.Config, s *session.Session) (*alarm.Teller, fun
 	host, _ := os.Hostname() // messages do without one
 	t := &alarm.Teller{
 		Now: a.now, Installation: cmp.Or(cfg.Alerts.Name, host), Account: cfg.AccountName,
-		Time: show.Time, Clean: session.NewMask(cfg.Secrets()),
+		Time: show.Time, Clean: session.NewMask(cfg.Secrets()), Command: stepCommand,
 	}
 	if s != nil {
 		t.Ledger = s.Ledger

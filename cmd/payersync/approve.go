@@ -94,7 +94,7 @@ without signing links; add --only link for these.`,
 					return show.JSON(a.Out, plan.Plan)
 				}
 				if plan.WaitsForDecision() {
-					_, err = fmt.Fprintf(a.Out, "Plan %d is approved but for its new customers: %s.\n%s\nThe next sync sends the others: payersync sync %s\n", plan.ID, summary(plan.Plan), plan.Limits, plan.Connection)
+					_, err = fmt.Fprintf(a.Out, "Plan %d is approved but for its new customers: %s.\n%s\nThe next sync sends the others: payersync sync %s\n", plan.ID, summary(plan.Plan), limitsText(&plan.Plan), plan.Connection)
 					return err
 				}
 				does := "sends it"

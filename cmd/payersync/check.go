@@ -194,7 +194,7 @@ func (r *checkReport) add(findings ...finding) {
 
 func tell(check, detail string, err error) finding {
 	if err != nil {
-		return finding{Check: check, Detail: err.Error()}
+		return finding{Check: check, Detail: errorText(err)}
 	}
 	return finding{Check: check, OK: true, Detail: detail}
 }

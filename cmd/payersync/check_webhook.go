@@ -94,7 +94,7 @@ func (a *app) tryPublicAddress(ctx context.Context, s *session.Session) (office.
 	public := plainAddress(s.Config.Billing.Webhook.PublicURL)
 	sent, err := a.deliverTest(ctx, s, false)
 	if err != nil {
-		return office.Tested{Detail: fmt.Sprintf("%s cannot be reached from here: %v", public, err), Next: a.nextOnTheWay(ctx, s)}, nil
+		return office.Tested{Detail: fmt.Sprintf("%s cannot be reached from here: %s", public, errorText(err)), Next: a.nextOnTheWay(ctx, s)}, nil
 	}
 	if !sent.taken() {
 		return office.Tested{Detail: fmt.Sprintf("%s answered %d to a signed test delivery", public, sent.status), Next: cmp.Or(meanings[sent.status], a.nextOnTheWay(ctx, s))}, nil

@@ -142,7 +142,7 @@ func TestConnectedSourceIsReadAndItsTokensNeverShow(t *testing.T) {
 	t.Parallel()
 	w, v := newXeroWorld(t, 7)
 	before := w.expect(exitFailed, "sync", "books")
-	if !strings.Contains(before.errOut, "run payersync connect books") {
+	if !strings.Contains(before.errOut, "Give the consent again: payersync connect books") {
 		t.Errorf("without consent, sync says: %s", before.errOut)
 	}
 	done := w.connect(v)

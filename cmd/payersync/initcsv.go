@@ -21,6 +21,13 @@ import (
 // proposed, except for the name.
 const mostQuestions = 3
 
+// mappingCommands are the commands in the head of a proposed mapping file.
+var mappingCommands = []string{
+	"payersync mapping check      is the file right?",
+	"payersync mapping fields     which columns and functions are there?",
+	"payersync plan               what would be done? nothing is sent",
+}
+
 // csvSetup is a first set-up for an unknown file, under construction.
 type csvSetup struct {
 	dataSetup
@@ -99,7 +106,7 @@ func (s *csvSetup) complete(ctx context.Context) (err error) {
 	if s.reads, err = s.found.Config(ctx, preset, id...); err != nil {
 		return usage.Errorf("%s", shownLines(err.Error()))
 	}
-	s.mapping = s.proposal.File()
+	s.mapping = s.proposal.File(mappingCommands...)
 	switch {
 	case preset == "" && s.rule("customer.name") == "":
 		return usage.Errorf("no column of %s contains names, and a customer needs one; export the file with names, or write Name above their column", s.file())

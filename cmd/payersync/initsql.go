@@ -327,7 +327,7 @@ func (s *sqlSetup) complete(ctx context.Context) error {
 	case s.rule("customer.name") == "":
 		return usage.Errorf("no column of %s holds names, and a customer needs one; choose another table with --table NAME", show.Visible(s.chosen.Name))
 	}
-	s.mapping = s.proposal.File()
+	s.mapping = s.proposal.File(mappingCommands...)
 	s.at.UpdatedAt = propose.Changed(s.table)
 	return nil
 }

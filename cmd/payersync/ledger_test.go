@@ -178,7 +178,7 @@ func TestARestoreIsRefusedWhileServeRuns(t *testing.T) {
 	w.expect(exitDone, "sync")
 	backup := decode[backupReport](t, w.expect(exitDone, "ledger", "backup", t.TempDir(), "--output", "json"))
 	serve := w.serve()
-	if r := w.expect(exitFailed, "ledger", "restore", backup.Path, "--yes"); !strings.Contains(r.errOut, "payersync serve works on it; stop that first") {
+	if r := w.expect(exitFailed, "ledger", "restore", backup.Path, "--yes"); !strings.Contains(r.errOut, "the service works on it; stop that first") {
 		t.Errorf("it says %s", r.errOut)
 	}
 	serve.signal(syscall.SIGKILL)

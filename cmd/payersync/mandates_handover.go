@@ -179,7 +179,7 @@ func (a *app) noteSent(ctx context.Context, s *session.Session, sendings []offic
 	}
 	r.Errors, r.Failed = append(problems, r.Errors...), r.Failed+len(problems)
 	for _, err := range r.Errors {
-		a.report(errors.New(show.Visible(err.Error())))
+		a.report(errors.New(show.Visible(errorText(err))))
 	}
 	a.Say("%s noted as sent; %d were noted before, and %d could not be.", connector.Plural(r.Noted, "mandate"), r.Before, r.Failed)
 	if err := a.Result(r); err != nil {

@@ -136,7 +136,7 @@ func blastRadius(p syncer.Preview) string {
 // verdictOf describes the result of a sync with the mapping.
 func verdictOf(p syncer.Preview) string {
 	if len(p.Stops) > 0 {
-		stopped := fmt.Sprintf("No new customer would be created: %s", state.StopsText(p.Stops))
+		stopped := fmt.Sprintf("No new customer would be created: %s", withSteps(state.StopsText(p.Stops), state.StepsOfStops(p.Stops)))
 		if p.Stops = nil; p.Adopts+p.Updates == 0 && p.Limits == "" {
 			return stopped
 		}

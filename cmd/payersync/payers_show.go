@@ -101,6 +101,7 @@ func (a *app) mappingOf(ctx context.Context, s *session.Session, connection stri
 func (a *app) showPayer(ctx context.Context, s *session.Session, id state.RecordID, p privacy) error {
 	m, whyNot := a.mappingOf(ctx, s, id.Connection)
 	r, err := office.PayerOf(ctx, s.Ledger, id, office.Explainer{Mapping: m, NotSent: s.Config.Billing.Dialect.NotCarried}, p.Privacy)
+	r.Next = withSteps(r.Next, r.Steps)
 	if err != nil {
 		return err
 	}

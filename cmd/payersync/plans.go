@@ -313,7 +313,7 @@ func (a *app) printStored(r office.Plan, rate float64) {
 	}
 	switch {
 	case r.WaitsForDecision():
-		fmt.Fprintln(a.Out, r.Limits)
+		fmt.Fprintln(a.Out, limitsText(&r.Plan))
 	case r.Limits != "":
 		fmt.Fprintf(a.Out, "Above the limits: %s\n", r.Limits)
 	}

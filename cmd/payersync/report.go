@@ -196,7 +196,7 @@ func (a *app) reportJSON(ctx context.Context, s *session.Session, r *reporting) 
 		Connection string    `json:"connection"`
 	}{s.Ledger.Now(), r.on.Connection})
 	out.List("rows", func() (err error) {
-		whole, err = office.MakeReport(ctx, s.Ledger, r.on, r.upToLimit(func(row office.ReportRow) error { return out.Element(row) }))
+		whole, err = office.MakeReport(ctx, s.Ledger, r.on, r.upToLimit(func(row office.ReportRow) error { return out.Element(withCommand(row)) }))
 		return err
 	})
 	listOf(out, "totals", whole.Totals)
@@ -226,7 +226,7 @@ func (a *app) reportCSV(ctx context.Context, s *session.Session, r *reporting) (
 	if err := out.Row(office.ReportHeader); err != nil {
 		return office.Report{}, err
 	}
-	whole, err := office.MakeReport(ctx, s.Ledger, r.on, r.upToLimit(func(row office.ReportRow) error { return out.Row(row.Cells()) }))
+	whole, err := office.MakeReport(ctx, s.Ledger, r.on, r.upToLimit(func(row office.ReportRow) error { return out.Row(withCommand(row).Cells()) }))
 	if err != nil {
 		return whole, err
 	}
@@ -369,10 +369,16 @@ func signingCells(all []office.Signing) (rows [][]string) {
 	return rows
 }
 
+// withCommand adds the commands of its next steps to a row.
+func withCommand(row office.ReportRow) office.ReportRow {
+	row.Cure = withSteps(row.Cure, row.Steps(state.RecordID{Connection: row.Connection, SourceID: row.SourceID}))
+	return row
+}
+
 func reportCells(some []office.ReportRow) (header []string, rows [][]string) {
 	header = []string{"Class", "Record", "Name", "Mandate", "Since", "Days", "Who must act", "Finding", "What to do", "Letters", "Last letter", "Connection", "Financial status"}
 	for _, row := range some {
-		rows = append(rows, []string{string(row.Class), row.Number, row.Name, string(row.Mandate), office.DayOf(row.Since), fmt.Sprint(row.Days), string(row.Who), row.Sentence, row.Cure,
+		rows = append(rows, []string{string(row.Class), row.Number, row.Name, string(row.Mandate), office.DayOf(row.Since), fmt.Sprint(row.Days), string(row.Who), row.Sentence, withCommand(row).Cure,
 			fmt.Sprint(row.Letters), office.DayOf(row.LastLetter), row.Connection, show.Visible(row.Status)})
 	}
 	return header, rows

@@ -93,7 +93,7 @@ func (a *app) report(err error) {
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(a.ErrOut, "Interrupted. Run the same command again to go on.")
 	default:
-		fmt.Fprintf(a.ErrOut, "payersync: %v\n", err)
+		fmt.Fprintf(a.ErrOut, "payersync: %s\n", errorText(err))
 		var broken *connector.PanicError
 		if errors.As(err, &broken) {
 			fmt.Fprintf(a.ErrOut, "This is a mistake in payersync; where it happened:\n%s", broken.Stack)

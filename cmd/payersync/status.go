@@ -287,7 +287,7 @@ func sum(counts map[string]int) (n int) {
 func refusedRows(counts []state.Refusals) (rows [][]string) {
 	for _, c := range counts {
 		r := office.RefusedFor(c)
-		rows = append(rows, []string{r.Day, fmt.Sprint(r.Count), r.Why, r.Next})
+		rows = append(rows, []string{r.Day, fmt.Sprint(r.Count), r.Why, withSteps(r.Next, r.Steps)})
 	}
 	return rows
 }

@@ -182,7 +182,7 @@ func (a *app) lookAtAccounts(ctx context.Context, accounts []state.AccountInfo, 
 	for i := range found {
 		s := &found[i]
 		if s.failed != nil {
-			s.Problem = s.failed.Error()
+			s.Problem = errorText(s.failed)
 		}
 		s.nameAccount()
 		for _, n := range nodes {

@@ -224,7 +224,7 @@ func checkSubscription(ctx context.Context, s *session.Session) []finding {
 	case errors.Is(err, billing.ErrNotShown) && s.Config.Billing.Dialect.WebhookRead == "none":
 		return []finding{tell(check, "not looked at, because dialect.webhook_read is none: nobody is told when it is replaced, disabled or deleted", nil)}
 	case errors.Is(err, billing.ErrNotShown):
-		return []finding{tell(check, fmt.Sprintf("%v: nobody can be told when ours is replaced, disabled or deleted", err), nil)}
+		return []finding{tell(check, fmt.Sprintf("nobody can be told when ours is replaced, disabled or deleted: %s", errorText(err)), nil)}
 	case err != nil:
 		return []finding{{Check: check, Detail: explainFault(err).Error(), Next: "see the finding about the billing service above: without its answer the subscription stays unknown"}}
 	case f.Expected == nil:

@@ -69,7 +69,7 @@ them by itself. All connections share one service, so the names only have to exi
 				a.Say("Nobody looked for second customers of payers: the list of customers is not believed yet. Sweep again.")
 			}
 			if lookErr != nil {
-				a.Say("%v", lookErr)
+				a.Say("%s", errorText(lookErr))
 			}
 			if looks {
 				return exitError(exitAttention)

@@ -198,7 +198,7 @@ func (a *app) passesOver(ctx context.Context, s *session.Session, connection str
 	if named {
 		return true, why
 	}
-	a.Say("%v. You may take %s out of the configuration.", why, connection)
+	a.Say("You may take %s out of the configuration: %s", connection, errorText(why))
 	return true, nil
 }
 
@@ -265,7 +265,7 @@ func (a *app) approver(ctx context.Context, yes bool, rate float64) func(state.P
 	return func(p state.Plan) (bool, error) {
 		a.Say("Plan %d: %s.", p.ID, summary(p))
 		if p.Missing > 0 {
-			a.Say("%s", p.Limits)
+			a.Say("%s", limitsText(&p))
 			return a.Asks(ctx, "Let them go?")
 		}
 		if p.Lost > 0 {
@@ -328,13 +328,15 @@ func outcomeText(r syncer.Result) string {
 	switch {
 	case r.Outcome == connector.RunAwaitingApproval && r.Plan.WaitsForDecision():
 		wait := map[bool]string{true: "waits", false: "wait"}[r.Plan.Creates == 1]
-		return fmt.Sprintf("%s of plan %d %s for a person. %s", connector.Plural(r.Plan.Creates, "new customer"), r.Plan.ID, wait, r.Plan.Limits)
+		return fmt.Sprintf("%s of plan %d %s for a person. %s", connector.Plural(r.Plan.Creates, "new customer"), r.Plan.ID, wait, limitsText(r.Plan))
 	case r.Outcome == connector.RunAwaitingApproval:
 		return fmt.Sprintf("plan %d waits for approval. %s\n  payersync plan approve %d", r.Plan.ID, r.Plan.Limits, r.Plan.ID)
 	case errors.As(r.Err, &stands):
-		return "at a standstill. " + stands.Error()
+		return "at a standstill. " + errorText(stands)
 	case r.Err == nil && r.Outcome == connector.RunIncomplete && !r.RetryAt.IsZero():
 		return fmt.Sprintf("incomplete: %s; run it again at %s to finish the waiting changes", r.Reason, show.Time(r.RetryAt))
+	case r.Err == nil && r.Outcome == connector.RunIncomplete && r.Plan != nil && r.Plan.RejectedBy != "":
+		return withSteps("incomplete: "+r.Reason, syncer.StepsOfPlan(r.Plan.ID))
 	case r.Err == nil && r.Outcome == connector.RunIncomplete && r.Note != "":
 		return "incomplete: " + r.Reason
 	case r.Err == nil && r.Outcome == connector.RunIncomplete:
@@ -344,7 +346,7 @@ func outcomeText(r syncer.Result) string {
 	case errors.Is(r.Err, context.Canceled):
 		return "interrupted; run it again to go on"
 	case r.RetryAt.IsZero():
-		return fmt.Sprintf("%s: %v", r.Outcome, r.Err)
+		return fmt.Sprintf("%s: %s", r.Outcome, errorText(r.Err))
 	case connector.FaultOf(r.Err) == connector.FaultThrottled:
 		return fmt.Sprintf("throttled; try again at %s", show.Time(r.RetryAt))
 	}

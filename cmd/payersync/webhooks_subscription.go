@@ -69,7 +69,7 @@ func reportSubscription(ctx context.Context, s *session.Session) (r subscription
 	case errors.Is(err, billing.ErrNotShown) && s.Config.Billing.Dialect.WebhookRead == "none":
 		r.NotShown = "dialect.webhook_read is none, so payersync does not ask for it"
 	case errors.Is(err, billing.ErrNotShown):
-		r.NotShown = err.Error()
+		r.NotShown = errorText(err)
 	case err != nil:
 		return r, fmt.Errorf("cannot look at the webhook subscription: %w", explainFault(err))
 	}
@@ -176,7 +176,7 @@ func (a *app) agreesToReplace(ctx context.Context, s *session.Session, yes bool)
 	case errors.Is(err, billing.ErrNotShown):
 		return []state.Subscription{}, true, nil
 	case err != nil:
-		a.Say("payersync could not read the present subscription: %v", err)
+		a.Say("payersync could not read the present subscription: %s", errorText(err))
 		return []state.Subscription{}, true, nil
 	}
 	foreign := ""

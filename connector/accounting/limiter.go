@@ -44,8 +44,11 @@ type Disconnected struct {
 
 // Error says why and what to do next.
 func (e *Disconnected) Error() string {
-	return fmt.Sprintf("the accounting system does not let payersync in: %s; mend that there or in the configuration; where a consent has ended, run payersync connect again", e.Reason)
+	return fmt.Sprintf("the accounting system does not let payersync in: %s; mend that there or in the configuration; if a consent has ended, give it again", e.Reason)
 }
+
+// Steps returns the step that gives a consent again.
+func (e *Disconnected) Steps() []connector.Step { return []connector.Step{{Do: connector.DoConnect}} }
 
 // Unwrap returns the cause.
 func (e *Disconnected) Unwrap() error { return e.Err }

@@ -77,6 +77,7 @@ type Teller struct {
 	Account      string                               // that command lines name; "" for the only one of a ledger's file
 	Time         func(time.Time) string               // how messages write a time
 	Clean        func(text string, names bool) string // masks secret values; with names, payers' names may leave
+	Command      func(connector.Step) string          // how messages write a step; nil for not at all
 	Report       func(Event)                          // is told of each attempt, by several goroutines at once
 
 	taken     *sync.Map             // the ids of accepted messages not yet stored as such in the ledger
@@ -399,7 +400,7 @@ func (t *Teller) TellUnwritable(ctx context.Context, cause error) error {
 		u := &unwritten{text: c.Sentence, noticed: now}
 		u.known = slices.ContainsFunc(open, func(a state.Alarm) bool { return a.Way == w.Name && a.Code == string(c.Code) && a.Told != "" })
 		day := sha256.Sum256([]byte(t.Installation + "\x00" + w.Name + "\x00" + now.UTC().Format(time.DateOnly)))
-		m := Message{ID: fmt.Sprintf("ledger-%x-%d", day[:12], t.outages), Kind: KindAlarms, At: now, Installation: t.Installation, Begun: []Told{t.told(w, item{holds: &c}, nil)}, when: t.Time, account: t.Account}
+		m := Message{ID: fmt.Sprintf("ledger-%x-%d", day[:12], t.outages), Kind: KindAlarms, At: now, Installation: t.Installation, Begun: []Told{t.told(w, item{holds: &c}, nil)}, when: t.Time, account: t.Account, list: t.list()}
 		body, err := w.Sender.Freeze(m)
 		if err != nil {
 			return err

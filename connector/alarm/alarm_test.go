@@ -353,7 +353,7 @@ func TestARecipientThatIsRefusedIsToldByTheOthers(t *testing.T) {
 	d := newDesk(t, refused.named("office", Warning), other.named("pager", Warning))
 	mine := []condition.Condition{failedRun("acme")}
 	d.teller.Look = func(ctx context.Context) ([]condition.Condition, error) {
-		found, err := condition.Look(ctx, d.ledger, condition.Expected{Ways: []string{"office", "pager"}, Command: func(s condition.Step) string { return string(s.Do) + " " + s.Of }}, condition.WayFailed)
+		found, err := condition.Look(ctx, d.ledger, condition.Expected{Ways: []string{"office", "pager"}, Command: func(s connector.Step) string { return string(s.Do) + " " + s.Of }}, condition.WayFailed)
 		return append(found, mine...), err
 	}
 	refused.Fail(mailtest.AtRcpt, mailtest.Refusal(550, "no such user"))

@@ -35,6 +35,7 @@ type Message struct {
 
 	when    func(time.Time) string
 	account string // that its command lines name; "" for none
+	list    string // the command that lists the current alarms; "" for none
 }
 
 // Told is a condition in a message.
@@ -60,7 +61,7 @@ type Record struct {
 
 // compose writes a message to one way.
 func (t *Teller) compose(ctx context.Context, w Way, items []item) (Message, error) {
-	m := Message{ID: rand.Text(), Kind: KindAlarms, At: t.Ledger.Now(), Installation: t.Installation, when: t.Time, account: t.Account}
+	m := Message{ID: rand.Text(), Kind: KindAlarms, At: t.Ledger.Now(), Installation: t.Installation, when: t.Time, account: t.Account, list: t.list()}
 	var names map[state.RecordID]connector.Label
 	if w.Names {
 		var asked []state.RecordID
@@ -82,6 +83,14 @@ func (t *Teller) compose(ctx context.Context, w Way, items []item) (Message, err
 		}
 	}
 	return m, nil
+}
+
+// list returns the command that lists the current alarms; "" if nobody says how it is written.
+func (t *Teller) list() string {
+	if t.Command == nil {
+		return ""
+	}
+	return t.Command(connector.Step{Do: connector.DoListAlarms})
 }
 
 // told returns a condition in the form for a way.
@@ -178,7 +187,9 @@ func (m Message) Text() string {
 		}
 	}
 	line("\nYou get one message when an alarm begins, and one when it ends.")
-	line("Current alarms: payersync alerts list")
+	if m.list != "" {
+		line("Current alarms: %s", m.list)
+	}
 	return connector.NameAccount(b.String(), m.account)
 }
 
@@ -203,7 +214,7 @@ func (m Message) group(line func(string, ...any), g []Told, over bool) {
 		}
 	}
 	if more := len(g) - mostOfAKind; more > 0 {
-		line("- and %d more alarms of this kind: payersync alerts list", more)
+		line("- %s", strings.TrimSuffix(fmt.Sprintf("and %d more alarms of this kind: %s", more, m.list), ": "))
 	}
 	if over {
 		return

@@ -119,7 +119,7 @@ func (cfg Config) validateAuth() error {
 	case cfg.Dialect.APIAuth == "static" && cfg.APIToken.IsZero():
 		return errors.New("billing.api_token: dialect.api_auth is static and there is no token; give the token, or use client_credentials")
 	case cfg.Dialect.APIAuth == "authorization_code" && cfg.Tokens == nil:
-		return errors.New("billing: dialect.api_auth is authorization_code and nobody has given consent yet; run payersync connect billing, or use client_credentials")
+		return connector.Advise(errors.New("billing: dialect.api_auth is authorization_code and nobody has given consent yet. Use client_credentials, or give it"), connector.Step{Do: connector.DoConnect, Connection: "billing"})
 	case cfg.Dialect.APIAuth == "client_credentials" && (cfg.ClientID == "" || cfg.ClientSecret.IsZero()):
 		return errors.New("billing.client_id and billing.client_secret: dialect.api_auth is client_credentials and needs both; ask the provider's integration manager for them")
 	}

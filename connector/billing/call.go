@@ -175,7 +175,7 @@ func (c *Client) refusal(r request, resp *http.Response, body []byte) error {
 func (c *Client) checkOwn() string {
 	switch c.dialect.APIAuth {
 	case "authorization_code":
-		return "it is a person's consent that was shown, which payersync connect billing asks for anew; compare its rights"
+		return "it is a person's consent that was shown: compare its rights, or give it again"
 	case "static":
 		return "compare billing.api_token with what the provider gave"
 	}

@@ -83,7 +83,7 @@ const (
 	putLink     = "PUT or GET …/directdebitmandates of a scratch customer"
 	putCancel   = "PUT that cancels a mandate of a scratch customer"
 
-	byWriting    = "payersync check --probe --allow-writes CUSTOMER finds out"
+	byWriting    = "the same probe with --allow-writes CUSTOMER finds out"
 	notRead      = "reading does not show it; " + byWriting
 	fewCustomers = "the service lists fewer than two customers; with more of them it shows"
 	absentEvents = "subscriptions of the app carry %[2]s, and none carries %[3]s in any spelling: compare it with the events that the provider documents"
@@ -141,8 +141,8 @@ var meanings = []meaning{
 	{putCancel, "cancel", "unsure", "", Unknown, "what became of a cancellation is not known"},
 	{putCancel, "cancel", "refused", "", Unknown, "the service takes a cancellation in none of the ways that are known"},
 	{putCancel, "cancel", "done", asShown, Proven, "a mandate was cancelled in this way"},
-	{"", "reinstate", unprobed, "", Unknown, "a mandate would have to be brought back; payersync mandates reinstate names it"},
-	{"", "webhook_setup", unprobed, "", Unknown, "webhooks would have to be subscribed to; payersync webhooks subscribe names it"},
+	{"", "reinstate", unprobed, "", Unknown, "a mandate would have to be brought back; reinstating one names it"},
+	{"", "webhook_setup", unprobed, "", Unknown, "webhooks would have to be subscribed to; subscribing names it"},
 	{getWebhooks, "webhook_read", "not asked", "", Unknown, "none means that it is not asked"},
 	{getWebhooks, "webhook_read", "no secret", "", Unknown, "it takes the app's own client_id and client_secret, which the configuration lacks"},
 	{getWebhooks, "webhook_read", "not shown", asConfigured, Proven, "the service does not show subscriptions: nobody can be told when ours is gone"},
@@ -152,7 +152,7 @@ var meanings = []meaning{
 	{getWebhooks, settingEvents, "no secret", "", Unknown, "subscriptions show it, and reading them takes the app's own client_id and client_secret"},
 	{getWebhooks, settingEvents, "not shown", "", Unknown, "the service does not show subscriptions; compare the names with the events that the provider documents"},
 	{getWebhooks, settingEvents, "error", "", Unknown, "the subscriptions, which show it, could not be read"},
-	{getWebhooks, settingEvents, "none", "", Unknown, "no subscription is shown that carries events; payersync webhooks subscribe makes one, and a probe after it compares their names"},
+	{getWebhooks, settingEvents, "none", "", Unknown, "no subscription is shown that carries events; subscribe to webhooks, and a probe after that compares their names"},
 	{getWebhooks, settingEvents, "same", asConfigured, Likely, "subscriptions of the app carry the events by these names"},
 	{getWebhooks, settingEvents, "otherwise", asShown, Likely, "subscriptions of the app carry %[2]s, and %[3]s in another spelling"},
 	{getWebhooks, settingEvents, "absent", "", Unknown, absentEvents},

@@ -269,7 +269,7 @@ var errUnseen = errors.New("the customer does not show the mandate, so that noth
 // understanding the request. Only the mandate's own status counts: if the customer shows another mandate, the error is
 // errUnseen.
 func (t *trial) cancel(ctx context.Context, with *Client, id string) (bool, error) {
-	if done, err := doneOrRefused(with.CancelMandate(ctx, id, "payersync check --probe")); !done {
+	if done, err := doneOrRefused(with.CancelMandate(ctx, id, "probe of payersync")); !done {
 		return false, err
 	}
 	customer, err := t.client.Customer(ctx, t.id)

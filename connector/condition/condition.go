@@ -15,7 +15,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -34,7 +33,7 @@ type Condition struct {
 	Urgent     bool             `json:"urgent"`            // else it is a warning
 	Sentence   string           `json:"sentence"`          // the problem, without a payer's name
 	Next       string           `json:"next"`              // the next step
-	Steps      []Step           `json:"-"`                 // for that, or to show more
+	Steps      []connector.Step `json:"-"`                 // for that, or to show more
 	Commands   []string         `json:"commands"`          // the steps, as Expected renders them
 	Detail     string           `json:"detail,omitempty"`  // more, for who is at the machine; it may quote a record
 	Records    []state.RecordID `json:"-"`                 // its records; none if they are too many
@@ -47,19 +46,19 @@ func (c Condition) Text() string { return strings.TrimSpace(c.Sentence + " " + c
 
 // Expected is the state expected by the configuration.
 type Expected struct {
-	Jobs     []worker.Job           // the jobs of serve
-	From     time.Time              // the start of this process's jobs; zero if it runs none
-	Has      func(string) bool      // whether a connection is configured; nil for every one
-	ReliesOn func(string) bool      // whether a consent is needed for anything; nil for every one
-	Writes   func(string) bool      // whether a connection writes back; nil for every one
-	TwoWay   func(string) bool      // whether a connection is to find out if it links only; nil for every one
-	Webhooks bool                   // webhooks are to come
-	Knows    func(string) bool      // whether a type of events is known; nil for every one
-	Letters  bool                   // payersync writes to payers
-	Ways     []string               // the ways of alarms
-	Time     func(time.Time) string // how a time is written; nil for UTC
-	Now      func() time.Time       // nil for the ledger's clock
-	Command  func(Step) string      // how a step is written; nil for not at all
+	Jobs     []worker.Job                // the jobs of serve
+	From     time.Time                   // the start of this process's jobs; zero if it runs none
+	Has      func(string) bool           // whether a connection is configured; nil for every one
+	ReliesOn func(string) bool           // whether a consent is needed for anything; nil for every one
+	Writes   func(string) bool           // whether a connection writes back; nil for every one
+	TwoWay   func(string) bool           // whether a connection is to find out if it links only; nil for every one
+	Webhooks bool                        // webhooks are to come
+	Knows    func(string) bool           // whether a type of events is known; nil for every one
+	Letters  bool                        // payersync writes to payers
+	Ways     []string                    // the ways of alarms
+	Time     func(time.Time) string      // how a time is written; nil for UTC
+	Now      func() time.Time            // nil for the ledger's clock
+	Command  func(connector.Step) string // how a step is written, "" for one of the pages alone; nil for not at all
 }
 
 // The limits for conditions reported only if they last.
@@ -150,7 +149,11 @@ func setDefault[F func(string) bool | func(time.Time) string](f *F, to F) {
 func (l *look) add(c Condition) {
 	c.Commands = []string{}
 	if l.Command != nil {
-		c.Commands = append(c.Commands, connector.Map(c.Steps, l.Command)...)
+		for _, s := range c.Steps {
+			if command := l.Command(s); command != "" {
+				c.Commands = append(c.Commands, command)
+			}
+		}
 	}
 	l.found = append(l.found, c)
 }
@@ -162,7 +165,7 @@ func (l *look) putBack(ctx context.Context) error {
 	}
 	l.add(Condition{Code: PutBack, Since: at, Urgent: true,
 		Sentence: fmt.Sprintf("An older copy of the ledger was restored on %s.", l.Time(at)),
-		Next:     "Run a sweep: it finds the requests sent since that copy was made.", Steps: []Step{{Do: DoSweep}}})
+		Next:     "Run a sweep: it finds the requests sent since that copy was made.", Steps: []connector.Step{{Do: connector.DoSweep}}})
 	return nil
 }
 
@@ -177,8 +180,7 @@ func (l *look) updates(ctx context.Context) error {
 	lost := state.Paths(doubts)
 	l.add(Condition{Code: UpdatesHeld, Since: doubts[len(doubts)-1].At, Urgent: true,
 		Sentence: fmt.Sprintf("Updates are on hold: after an update, customers did not show the expected %s.", syncer.JoinPaths(lost)),
-		Next:     fmt.Sprintf("Compare %s with what the service documents, and probe the service. If what you see is right, trust it.", strings.Join(syncer.SettingsOf(lost), " and ")),
-		Steps:    []Step{{Do: DoProbe}, {Do: DoTrustWhatIsShown}}})
+		Next:     syncer.WayOutOfDoubt(lost), Steps: syncer.StepsOutOfDoubt()})
 	return nil
 }
 
@@ -193,7 +195,7 @@ func (l *look) twoWay(ctx context.Context) error {
 		l.add(Condition{Code: TwoWay, Subject: t.Connection, Connection: t.Connection, Since: t.Since, Urgent: true,
 			Sentence: fmt.Sprintf("The billing service itself reads the accounting system of %s: %s. payersync links customers, but creates and changes none.",
 				t.Connection, syncer.Evidence(t)),
-			Next: syncer.WayOutOfTwoWay, Steps: []Step{{Do: DoListFindings}}})
+			Next: syncer.WayOutOfTwoWay, Steps: []connector.Step{{Do: connector.DoListFindings, Of: string(connector.ReasonTwoWay)}}})
 	}
 	return err
 }
@@ -209,7 +211,7 @@ func (l *look) sources(ctx context.Context) error {
 		case s.State == state.SourceDisconnected:
 			l.add(Condition{Code: SourceDisconnected, Subject: s.Connection, Connection: s.Connection, Urgent: true,
 				Sentence: fmt.Sprintf("The accounting system of %s refuses access to payersync.", s.Connection),
-				Next:     "The check shows the reason and the next step.", Steps: []Step{{Do: DoCheck}}})
+				Next:     "The check shows the reason and the next step.", Steps: []connector.Step{{Do: connector.DoCheck}}})
 		}
 	}
 	return err
@@ -227,7 +229,7 @@ func (l *look) consents(ctx context.Context) error {
 
 // Consent returns the problem of a consent; false for none.
 func Consent(c state.ConsentRow, now time.Time) (Condition, bool) {
-	again := []Step{{Do: DoConnect, Connection: c.Connection}}
+	again := []connector.Step{{Do: connector.DoConnect, Connection: c.Connection}}
 	switch {
 	case c.Broken != "":
 		return Condition{Code: ConsentBroken, Subject: c.Connection, Connection: c.Connection, Urgent: true,
@@ -237,7 +239,7 @@ func Consent(c state.ConsentRow, now time.Time) (Condition, bool) {
 			Since: c.RefreshedAt.Add(c.ReconnectBy.Sub(c.RefreshedAt) / 2),
 			Sentence: fmt.Sprintf("The consent for %s was last renewed on %s. Unused, it expires on %s.", c.Connection,
 				c.RefreshedAt.Format(time.DateOnly), c.ReconnectBy.Format(time.DateOnly)),
-			Next: "It has not been used for a long time. Start serve, or give the consent again.", Steps: append([]Step{{Do: DoServe}}, again...)}, true
+			Next: "It has not been used for a long time. Start serve, or give the consent again.", Steps: append([]connector.Step{{Do: connector.DoServe}}, again...)}, true
 	}
 	return Condition{}, false
 }
@@ -262,7 +264,7 @@ func Silence(s state.Silence) (Condition, bool) {
 	}
 	return Condition{Code: WebhooksSilent, Since: since, Urgent: true,
 		Sentence: fmt.Sprintf("%s, while %d sweeps found %s of mandates.", last, s.Sweeps, connector.Plural(s.Changes, "change")),
-		Next:     "Look at the list of deliveries, or subscribe again.", Steps: []Step{{Do: DoListDeliveries}, {Do: DoSubscribe}}}, s.Sweeps >= silentSweeps
+		Next:     "Look at the list of deliveries, or subscribe again.", Steps: []connector.Step{{Do: connector.DoListDeliveries}, {Do: connector.DoSubscribe}}}, s.Sweeps >= silentSweeps
 }
 
 func (l *look) subscription(ctx context.Context) error {
@@ -285,7 +287,7 @@ func Subscription(f state.SubscriptionFacts, format func(time.Time) string) (Con
 	if !f.Since.IsZero() {
 		found = " Found on " + format(f.Since) + "."
 	}
-	return Condition{Code: SubscriptionChanged, Since: f.Since, Sentence: f.Detail + found, Next: "Find out who changed it, and subscribe again.", Steps: []Step{{Do: DoSubscribe}}}, f.Problem != "" && !f.Closed()
+	return Condition{Code: SubscriptionChanged, Since: f.Since, Sentence: f.Detail + found, Next: "Find out who changed it, and subscribe again.", Steps: []connector.Step{{Do: connector.DoSubscribe}}}, f.Problem != "" && !f.Closed()
 }
 
 // rotation reports an interrupted change of the webhook secret. No delivery is lost meanwhile; those without a matching
@@ -301,7 +303,7 @@ func (l *look) rotation(ctx context.Context) error {
 	l.add(Condition{Code: RotationUnfinished, Since: r.BegunAt, Urgent: true,
 		Sentence: fmt.Sprintf("On %s, %s began to subscribe to webhooks and did not finish. The billing service may sign with a secret that payersync does not have, or send no deliveries.", l.Time(r.BegunAt), r.BegunBy),
 		Next:     "Subscribe again. Until then payersync asks the service to repeat deliveries with an unknown signature.",
-		Steps:    []Step{{Do: DoSubscribe}}})
+		Steps:    []connector.Step{{Do: connector.DoSubscribe}}})
 	return nil
 }
 
@@ -314,7 +316,7 @@ func (l *look) secretDoubted(ctx context.Context) error {
 	l.add(Condition{Code: RotationUnfinished, Since: restored, Urgent: true,
 		Sentence: fmt.Sprintf("On %s the ledger was restored or moved. The billing service may sign deliveries with a newer secret, which payersync does not have.", l.Time(restored)),
 		Next:     "Subscribe again to get a new secret. Until then payersync asks the service to repeat deliveries with an unknown signature.",
-		Steps:    []Step{{Do: DoSubscribe}}})
+		Steps:    []connector.Step{{Do: connector.DoSubscribe}}})
 	return nil
 }
 
@@ -324,7 +326,7 @@ func (l *look) serving(ctx context.Context) error {
 	if s.Problem != "" {
 		l.add(Condition{Code: ConfigWrong, Since: s.Since, Detail: s.Problem,
 			Sentence: fmt.Sprintf("serve has not been able to use its configuration since %s. The previous one stays in force.", l.Time(s.Since)),
-			Next:     "Correct the file: the status shows the mistake, and serve then reads it by itself.", Steps: []Step{{Do: DoStatus}}})
+			Next:     "Correct the file: the status shows the mistake, and serve then reads it by itself.", Steps: []connector.Step{{Do: connector.DoStatus}}})
 	}
 	if len(s.Restart) > 0 {
 		l.add(Condition{Code: RestartNeeded,
@@ -337,7 +339,7 @@ func (l *look) mappings(ctx context.Context) error {
 	rows, err := l.ledger.MappingProblems(ctx)
 	for _, m := range rows {
 		l.add(Condition{Code: MappingWrong, Subject: m.Connection, Connection: m.Connection, Since: m.Since,
-			Sentence: fmt.Sprintf("The mapping of %s has had a mistake since %s. The previous version stays in force.", m.Connection, l.Time(m.Since)), Steps: []Step{{Do: DoCheckMapping, Connection: m.Connection}}, Detail: m.Problem})
+			Sentence: fmt.Sprintf("The mapping of %s has had a mistake since %s. The previous version stays in force.", m.Connection, l.Time(m.Since)), Steps: []connector.Step{{Do: connector.DoCheckMapping, Connection: m.Connection}}, Detail: m.Problem})
 	}
 	return err
 }
@@ -362,15 +364,14 @@ func (l *look) plans(ctx context.Context) error {
 func waiting(p state.Plan, subject string, since time.Time, format func(time.Time) string) Condition {
 	c := Condition{Code: Standstill, Subject: subject, Connection: p.Connection, Since: since, Urgent: true,
 		Sentence: fmt.Sprintf("%s has been at a standstill since %s: %s", p.Connection, format(p.CreatedAt), p.Limits)}
-	id := strconv.FormatInt(p.ID, 10)
-	show, approve := Step{Do: DoShowPlan, Of: id}, Step{Do: DoApprovePlan, Of: id}
+	steps := syncer.StepsOfPlan(p.ID)
 	switch {
 	case p.Missing > 0:
-		c.Next, c.Steps = "If these removals are intended, approve the plan:", []Step{approve}
+		c.Next, c.Steps = "If these removals are intended, approve the plan:", steps[1:]
 	case p.Lost > 0:
-		c.Next, c.Steps = "Look at the records. Correct the mapping or the records; or if it is intended, approve the plan:", []Step{show, approve}
+		c.Next, c.Steps = "Look at the records. Correct the mapping or the records; or if it is intended, approve the plan:", steps
 	default:
-		c.Code, c.Sentence, c.Steps = PlanWaits, fmt.Sprintf("Plan %d of %s waits for approval: %s", p.ID, p.Connection, p.Limits), []Step{show, approve}
+		c.Code, c.Sentence, c.Steps = PlanWaits, fmt.Sprintf("Plan %d of %s waits for approval: %s", p.ID, p.Connection, p.Limits), steps
 	}
 	return c
 }
@@ -381,25 +382,17 @@ func (l *look) creates(ctx context.Context) error {
 	for _, s := range stops {
 		if l.Has(s.Connection) {
 			l.add(Condition{Code: CreatesWait, Subject: strings.TrimSpace(s.Connection + " " + s.Other), Connection: s.Connection, Since: s.Since, Urgent: true, Count: s.Customers,
-				Sentence: s.Connection + ": " + s.Sentence(), Next: s.Next(), Steps: stepsOf(s)})
+				Sentence: s.Connection + ": " + s.Sentence(), Next: s.Next(), Steps: s.Steps()})
 		}
 	}
 	return err
-}
-
-// stepsOf returns the steps that show more of a stop, or end it.
-func stepsOf(s state.CreateStop) []Step {
-	if s.Cause == state.CauseSameBooks {
-		return []Step{{DoMoveBooks, s.Other, s.Connection}, {DoSeparateBooks, s.Other, s.Connection}}
-	}
-	return []Step{{Do: DoMatch, Connection: s.Connection}, {Do: DoFinishMatching, Connection: s.Connection}}
 }
 
 func (l *look) rejected(ctx context.Context) error {
 	rows, err := l.ledger.RejectedPlans(ctx)
 	for _, p := range rows {
 		l.add(Condition{Code: PlanRejected, Subject: fmt.Sprintf("plan %d", p.ID), Connection: p.Connection, Since: p.RejectedAt,
-			Sentence: p.Connection + ": " + syncer.Rejected(p)})
+			Sentence: p.Connection + ": " + syncer.Rejected(p), Steps: syncer.StepsOfPlan(p.ID)})
 	}
 	return err
 }
@@ -414,12 +407,12 @@ func (l *look) writebacks(ctx context.Context) error {
 		if r.Waiting > 0 {
 			l.add(Condition{Code: WritebackWaits, Subject: r.Connection, Connection: r.Connection, Since: r.WaitsAt, Count: r.Waiting,
 				Sentence: fmt.Sprintf("Mandate statuses of %s of %s wait for approval before payersync writes them back.", connector.Plural(r.Waiting, "payer"), r.Connection),
-				Next:     "Look at the plan of the write-back, and approve it.", Steps: []Step{{Do: DoPlanWriteback, Connection: r.Connection}}})
+				Next:     "Look at the plan of the write-back, and approve it.", Steps: []connector.Step{{Do: connector.DoPlanWriteback, Connection: r.Connection}}})
 		}
 		if r.Stuck > 0 {
 			l.add(Condition{Code: WritebackStuck, Subject: r.Connection, Connection: r.Connection, Since: r.StuckAt, Count: r.Stuck,
 				Sentence: fmt.Sprintf("payersync does not write back mandate statuses of %s of %s. Someone changed the field, the system refused the value, the field changed too often, or the status is unknown.", connector.Plural(r.Stuck, "payer"), r.Connection),
-				Next:     "Look at each record and its reason.", Steps: []Step{{Do: DoListWritebacks, Connection: r.Connection}}})
+				Next:     "Look at each record and its reason.", Steps: []connector.Step{{Do: connector.DoListWritebacks, Connection: r.Connection}}})
 		}
 	}
 	return err
@@ -438,7 +431,7 @@ func (l *look) mandates(ctx context.Context) error {
 			c.Code, c.Next = MandateUnknown, connector.ReasonStatusUnknown.Next()
 			c.Sentence = fmt.Sprintf("The mandate %s of record %s of %s has the unknown status %q.", m.MandateID, m.SourceID, m.Connection, string(m.Status))
 		}
-		c.Steps = []Step{{Do: DoShowPayer, Of: m.SourceID}}
+		c.Steps = []connector.Step{{Do: connector.DoShowPayer, Of: m.SourceID}}
 		l.add(c)
 	}
 	return err
@@ -464,7 +457,7 @@ func (l *look) letters(ctx context.Context) error {
 	if unclear > 0 {
 		l.add(Condition{Code: LettersUnclear, Since: first, Count: unclear,
 			Sentence: fmt.Sprintf("payersync does not know whether %s arrived, and does not send them again by itself.", connector.Plural(unclear, "letter")),
-			Next:     "Find out for each whether it arrived, and say so. Or send it again.", Steps: []Step{{Do: DoListUnclear}}})
+			Next:     "Find out for each whether it arrived, and say so. Or send it again.", Steps: []connector.Step{{Do: connector.DoListUnclear}}})
 	}
 	return nil
 }
@@ -476,7 +469,7 @@ func (l *look) lettersHeld(ctx context.Context) error {
 	}
 	if desk.Brake != "" {
 		l.add(Condition{Code: LettersHeld, Subject: "hold", Since: desk.BrakeSince, Urgent: true, Sentence: "Letters to payers are on hold. " + desk.Brake,
-			Next: "The plan of letters shows what to do.", Steps: []Step{{Do: DoPlanLetters}}})
+			Next: "The plan of letters shows what to do.", Steps: []connector.Step{{Do: connector.DoPlanLetters}}})
 	}
 	stops, err := l.ledger.LetterStops(ctx)
 	if err != nil {
@@ -485,12 +478,12 @@ func (l *look) lettersHeld(ctx context.Context) error {
 	for _, s := range stops {
 		if s.Why == state.StopBrake {
 			l.add(Condition{Code: LettersHeld, Subject: fmt.Sprintf("stop %d", s.ID), Since: s.Since, Urgent: true, Sentence: "Letters to payers are on hold. " + s.Note,
-				Next: "Find the cause, then resume the letters.", Steps: []Step{{Do: DoResumeLetters}}})
+				Next: "Find the cause, then resume the letters.", Steps: []connector.Step{{Do: connector.DoResumeLetters}}})
 		}
 	}
 	if desk.Waiting > 0 {
 		l.add(Condition{Code: LettersWait, Since: desk.WaitsSince, Count: desk.Waiting, Sentence: fmt.Sprintf("%s to payers wait for a decision.", connector.Plural(desk.Waiting, "letter")),
-			Next: "The plan of letters shows the reason for each: approval, or a new signing link.", Steps: []Step{{Do: DoPlanLetters}, {Do: DoApproveLetters}}})
+			Next: "The plan of letters shows the reason for each: approval, or a new signing link.", Steps: []connector.Step{{Do: connector.DoPlanLetters}, {Do: connector.DoApproveLetters}}})
 	}
 	return nil
 }
@@ -502,7 +495,7 @@ func (l *look) unanswered(ctx context.Context) error {
 	}
 	l.add(Condition{Code: RequestsUnanswered, Since: first, Count: n,
 		Sentence: fmt.Sprintf("The outcome of %s to the billing service is unknown. The first was sent on %s.", connector.Plural(n, "request"), l.Time(first)),
-		Next:     "The next runs check this by themselves. If it stays, look at the findings.", Steps: []Step{{Do: DoListFindings, Of: string(connector.ReasonOutcomeUnknown)}}})
+		Next:     "The next runs check this by themselves. If it stays, look at the findings.", Steps: []connector.Step{{Do: connector.DoListFindings, Of: string(connector.ReasonOutcomeUnknown)}}})
 	return nil
 }
 
@@ -514,7 +507,7 @@ func (l *look) attention(ctx context.Context) error {
 		}
 		l.add(Condition{Code: Attention, Subject: string(r.Reason), Since: r.Oldest, Grown: r.Newest, Count: r.Count,
 			Sentence: fmt.Sprintf("%s: %s", connector.Plural(r.Count, "record"), r.Reason.Sentence()), Next: r.Reason.Next(),
-			Steps: []Step{{Do: DoListFindings, Of: string(r.Reason)}}})
+			Steps: []connector.Step{{Do: connector.DoListFindings, Of: string(r.Reason)}}})
 	}
 	return err
 }
@@ -533,7 +526,7 @@ func (l *look) ways(ctx context.Context) error {
 		}
 		l.add(Condition{Code: WayFailed, Subject: m.Way, Since: m.MadeAt, Urgent: true,
 			Sentence: fmt.Sprintf("The alarm way %s %s since %s: %s.", m.Way, how, l.Time(m.MadeAt), m.Problem),
-			Next:     "payersync keeps the alarms and sends them later. Correct the configuration or the receiving server, then test it:", Steps: []Step{{Do: DoTestWay, Of: m.Way}}})
+			Next:     "payersync keeps the alarms and sends them later. Correct the configuration or the receiving server, then test it:", Steps: []connector.Step{{Do: connector.DoTestWay, Of: m.Way}}})
 	}
 	return err
 }

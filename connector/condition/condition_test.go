@@ -334,7 +334,7 @@ func TestUpdatesThatAreStoppedAreToldUntilOneCameThrough(t *testing.T) {
 			t.Errorf("%q lacks %q", found[0].Text(), word)
 		}
 	}
-	if !slices.Equal(found[0].Steps, []Step{{Do: DoProbe}, {Do: DoTrustWhatIsShown}}) {
+	if !slices.Equal(found[0].Steps, []connector.Step{{Do: connector.DoProbe}, {Do: connector.DoTrustWhatIsShown}}) {
 		t.Errorf("to do is %v", found[0].Steps)
 	}
 	trip("update=path_id")
@@ -359,7 +359,7 @@ func TestARotationThatCameToNoEndIsToldUntilALaterOneDid(t *testing.T) {
 	d.at = d.at.Add(rotates)
 	found := d.look(Expected{}, RotationUnfinished)
 	d.expect("afterwards", found, "webhook_rotation_unfinished")
-	if c := found[0]; !strings.Contains(c.Text(), "ada") || !slices.Contains(c.Steps, Step{Do: DoSubscribe}) {
+	if c := found[0]; !strings.Contains(c.Text(), "ada") || !slices.Contains(c.Steps, connector.Step{Do: connector.DoSubscribe}) {
 		t.Errorf("it says %q, and to do %v", c.Text(), c.Steps)
 	}
 	rotate(true)

@@ -43,7 +43,7 @@ func (l *look) deliveries(ctx context.Context) error {
 	if told > typesTold {
 		l.add(Condition{Code: EventTypeUnknown, Since: others.First, Count: others.Count,
 			Sentence: fmt.Sprintf("%s of other unknown types arrived.", connector.Plural(others.Count, "delivery")),
-			Next:     "So many different values may not be types. Check that billing.webhook.event_paths.type points to the type.", Steps: []Step{{Do: DoShapes}}})
+			Next:     "So many different values may not be types. Check that billing.webhook.event_paths.type points to the type.", Steps: []connector.Step{{Do: connector.DoShapes}}})
 	}
 	if unclear.Quarantined == 0 {
 		return nil
@@ -53,11 +53,11 @@ func (l *look) deliveries(ctx context.Context) error {
 
 func (l *look) unknownType(t state.EventType) Condition {
 	does := "payersync reads the customers named in them."
-	next, steps := "If the type is correct, add it to billing.webhook.known_types. Then this alarm ends.", []Step(nil)
+	next, steps := "If the type is correct, add it to billing.webhook.known_types. Then this alarm ends.", []connector.Step{{Do: connector.DoListDeliveries}}
 	if t.Quarantined > 0 {
 		does = "payersync keeps them, and cannot use deliveries without a customer or mandate."
 		next = "If the type does not concern customers or mandates, add it to billing.webhook.known_types, and replay them. Otherwise look at their form."
-		steps = []Step{{Do: DoReplay}, {Do: DoShapes}}
+		steps = []connector.Step{{Do: connector.DoReplay}, {Do: connector.DoShapes}}
 	}
 	return Condition{Code: EventTypeUnknown, Subject: t.Type, Since: t.First, Count: t.Count,
 		Sentence: fmt.Sprintf("%s of the unknown type %q arrived, the first on %s, the last on %s. %s",
@@ -71,7 +71,7 @@ func (l *look) unclear(ctx context.Context, t state.EventType) error {
 	c := Condition{Code: EventsUnclear, Since: t.QuarantinedAt, Grown: t.Last, Count: t.Quarantined,
 		Sentence: fmt.Sprintf("payersync could not read %s, and read no customer for them. The sweep finds the changes.", connector.Plural(t.Quarantined, "delivery")),
 		Next:     "Look at their form and the place of their ids. Correct billing.webhook.event_paths or known_types, then replay them.",
-		Steps:    []Step{{Do: DoShapes}, {Do: DoReplay}}}
+		Steps:    []connector.Step{{Do: connector.DoShapes}, {Do: connector.DoReplay}}}
 	streak, since, err := l.ledger.NotUnderstoodSince(ctx, func(eventType string) bool { return eventType == "" || l.Knows(eventType) })
 	if streak >= streakTells {
 		c.Urgent = true

@@ -67,7 +67,7 @@ func TestAnUnknownTypeIsOneConditionHoweverManyDeliveriesAreOfIt(t *testing.T) {
 	}
 	d.receive("refund.made", connector.InboxReceived, 2)
 	got = d.told()
-	if refund := got["event_type_unknown refund.made"]; len(got) != 2 || refund.Count != 2 || len(c.Steps) != 2 || len(refund.Steps) != 0 {
+	if refund := got["event_type_unknown refund.made"]; len(got) != 2 || refund.Count != 2 || len(c.Steps) != 2 || !slices.Equal(refund.Steps, []connector.Step{{Do: connector.DoListDeliveries}}) {
 		t.Errorf("with a second type, of which all is settled, told are %+v", got)
 	}
 	if got := d.told("refund.made", "dispute.opened"); len(got) != 1 || got["webhooks_not_understood "].Count != 1000 {
@@ -120,7 +120,7 @@ func TestShapesThatChangedOvernightAreOneUrgentThing(t *testing.T) {
 	if len(got) != 1 || !c.Urgent || c.Count != 602 || !strings.HasPrefix(c.Sentence, "payersync has not been able to read any delivery since 2026-03-02 09:0") {
 		t.Errorf("told are %+v", got)
 	}
-	if diff := cmp.Diff([]Step{{Do: DoShapes}, {Do: DoReplay}}, c.Steps); diff != "" {
+	if diff := cmp.Diff([]connector.Step{{Do: connector.DoShapes}, {Do: connector.DoReplay}}, c.Steps); diff != "" {
 		t.Errorf("the way out (-want +got):\n%s", diff)
 	}
 	d.receive("dd-mandate", connector.InboxReceived, 1)

@@ -40,7 +40,7 @@ func (l *look) runs(ctx context.Context) error {
 		}
 		c := Condition{Code: RunFailed, Subject: r.Connection, Connection: r.Connection, Since: r.Since, Urgent: true,
 			Sentence: fmt.Sprintf("The last run of %s did not finish: %s.", r.Connection, strings.TrimSuffix(r.Problem, ".")),
-			Next:     "No change is lost. Correct the cause: the next run then continues."}
+			Next:     "No change is lost. Correct the cause: the next run then continues.", Steps: []connector.Step{{Do: connector.DoListRuns}}}
 		if r.Outcome == connector.RunIncomplete {
 			c.Next = "No change is lost: the next run continues. If this happens again, correct the cause."
 			c.Code, c.Urgent = RunIncomplete, l.now.Sub(r.Since) > restartable
@@ -98,7 +98,7 @@ func (l *look) job(ctx context.Context, j worker.Job, row state.JobRow, from tim
 		}
 		l.add(Condition{Code: JobFailed, Subject: j.Name, Connection: connection, Since: row.DoneAt, Urgent: true,
 			Sentence: fmt.Sprintf("The job %s failed: %s. %s", j.Name, strings.TrimSuffix(row.Problem, "."), last),
-			Next:     "payersync runs it again as scheduled. The check tests everything that it needs.", Steps: []Step{{Do: DoCheck}}})
+			Next:     "payersync runs it again as scheduled. The check tests everything that it needs.", Steps: []connector.Step{{Do: connector.DoCheck}}})
 	}
 	last, err := lastOf(ctx, j, row)
 	if err != nil {
@@ -109,7 +109,7 @@ func (l *look) job(ctx context.Context, j worker.Job, row state.JobRow, from tim
 		return err
 	}
 	c := Condition{Code: JobOverdue, Subject: j.Name, Connection: connection, Since: due, Urgent: true,
-		Next: "Check that serve is running, and read its log."}
+		Next: "Check that the service is running, and read its log.", Steps: []connector.Step{{Do: connector.DoServe}}}
 	switch atWork := row.BegunAt.After(row.EndedAt); {
 	case atWork && l.now.Sub(row.BegunAt) <= atWorkFor:
 		return nil

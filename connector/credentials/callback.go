@@ -17,7 +17,7 @@ import (
 func Listen(ctx context.Context, redirect string) (net.Listener, error) {
 	u, err := url.Parse(redirect)
 	if err != nil || u.Scheme != "http" || u.Port() == "" || !connector.IsLoopback(u.Hostname()) {
-		return nil, fmt.Errorf("the redirect address %s is not one of this machine; use the form http://localhost:8484/callback, or payersync connect --paste", redirect)
+		return nil, connector.Advise(fmt.Errorf("the redirect address %s is not one of this machine. Use the form http://localhost:8484/callback, or paste the address of the answer", redirect), connector.Step{Do: connector.DoConnectByPaste})
 	}
 	host := u.Hostname()
 	if strings.EqualFold(host, "localhost") {
@@ -25,7 +25,7 @@ func Listen(ctx context.Context, redirect string) (net.Listener, error) {
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host, u.Port()))
 	if err != nil {
-		return nil, fmt.Errorf("cannot wait for the consent: %w; stop what uses that port, or use payersync connect --paste", err)
+		return nil, connector.Advise(fmt.Errorf("cannot wait for the consent: %w. Stop what uses that port, or paste the address of the answer", err), connector.Step{Do: connector.DoConnectByPaste})
 	}
 	return listener, nil
 }

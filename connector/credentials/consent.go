@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/oauth2"
 
+	"payersync/connector"
 	"payersync/state"
 )
 
@@ -57,8 +58,11 @@ type RedirectError struct {
 
 // Error says what could not be done, why, and what to do next.
 func (e *RedirectError) Error() string {
-	return fmt.Sprintf("the consent was not taken in: %s; run payersync connect again and give it once more", e.Why)
+	return fmt.Sprintf("the consent was not taken in: %s. Give it once more", e.Why)
 }
+
+// Steps returns the step that gives the consent.
+func (e *RedirectError) Steps() []connector.Step { return []connector.Step{{Do: connector.DoConnect}} }
 
 // Accept checks the redirected address and returns its parameters. It is accepted once, within ConsentLife,
 // at the exact redirect address, and only with the state of this consent. The error is a *RedirectError

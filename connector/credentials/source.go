@@ -90,7 +90,7 @@ func (s *Source) KeepAlive(ctx context.Context, maxAge time.Duration) error {
 	young := func(t state.Token) bool { return s.ledger.Now().Sub(t.RefreshedAt).Abs() < maxAge }
 	t, err := s.fresh(ctx, young)
 	if err == nil && !young(t) {
-		return fmt.Errorf("the consent of %s could not be renewed, though its access token still serves; see payersync check", s.connection)
+		return connector.Advise(fmt.Errorf("the consent of %s could not be renewed, though its access token still serves. A check shows the reason", s.connection), connector.Step{Do: connector.DoCheck})
 	}
 	return err
 }
@@ -212,7 +212,12 @@ type ReconnectError struct{ Connection, Why string }
 
 // Error says what could not be done, why, and what to do next.
 func (e *ReconnectError) Error() string {
-	return fmt.Sprintf("%s cannot be reached in your name: %s; run payersync connect %[1]s", e.Connection, e.Why)
+	return fmt.Sprintf("%s cannot be reached in your name: %s. Give the consent again", e.Connection, e.Why)
+}
+
+// Steps returns the step that gives the consent again.
+func (e *ReconnectError) Steps() []connector.Step {
+	return []connector.Step{{Do: connector.DoConnect, Connection: e.Connection}}
 }
 
 // Unwrap returns the fault for callers.

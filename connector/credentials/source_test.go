@@ -14,6 +14,7 @@ import (
 	"payersync/connector/credentials"
 	"payersync/connector/credentials/credentialstest"
 	"payersync/state"
+	"slices"
 )
 
 // covers F21
@@ -110,7 +111,7 @@ func TestWithoutConsentTheErrorSaysWhatToDo(t *testing.T) {
 	d := newDesk(t)
 	_, err := d.source().Token()
 	var reconnect *credentials.ReconnectError
-	if !errors.As(err, &reconnect) || !strings.Contains(err.Error(), "run payersync connect acme") {
+	if !errors.As(err, &reconnect) || !slices.Equal(connector.StepsOf(err), []connector.Step{{Do: connector.DoConnect, Connection: "acme"}}) {
 		t.Errorf("got %v", err)
 	}
 }

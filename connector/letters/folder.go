@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"payersync/connector"
 	"payersync/state"
 )
 
@@ -38,8 +39,13 @@ type NotSharedError struct {
 
 // Error says what is wrong, and what to do.
 func (e *NotSharedError) Error() string {
-	return fmt.Sprintf("node %s does not have the journal of letters that node %s wrote at %s, so the folder of %s is not shared between them; mount the shared folder on %[1]s too, or, if that journal is lost, run payersync letters continue --journal-lost --reason TEXT here",
+	return fmt.Sprintf("node %s does not have the journal of letters that node %s wrote at %s, so the folder of %s is not shared between them; mount the shared folder on %[1]s too, or, if that journal is lost, go on without it here",
 		e.Node, e.Other, e.At.UTC().Format(time.RFC3339), e.Journal)
+}
+
+// Steps returns the step that goes on without the journal.
+func (e *NotSharedError) Steps() []connector.Step {
+	return []connector.Step{{Do: connector.DoContinueLetters}}
 }
 
 // findUnshared returns the reason this node's journal, if any, is not the shared one. It returns nil if it is, or if no

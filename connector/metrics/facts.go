@@ -124,13 +124,13 @@ var (
 	descLapses    = desc("consent_lapses_timestamp_seconds", "When a consent lapses unless it is used.", "connection")
 	descBroken    = desc("consent_broken", "1 when a consent no longer works and a person must give it anew.", "connection")
 	descMapping   = desc("mapping_wrong", "1 when the connection's mapping file has a mistake, so that an earlier version is in force.", "connection")
-	descJobBegun  = desc("job_last_begun_timestamp_seconds", "When a job of payersync serve last began.", "name")
-	descJobEnded  = desc("job_last_ended_timestamp_seconds", "When a job of payersync serve last ended.", "name")
-	descJobDone   = desc("job_last_success_timestamp_seconds", "When a job of payersync serve last ended well.", "name")
-	descJobNext   = desc("job_next_timestamp_seconds", "When a job of payersync serve comes next, or was to come.", "name")
+	descJobBegun  = desc("job_last_begun_timestamp_seconds", "When a job of the service last began.", "name")
+	descJobEnded  = desc("job_last_ended_timestamp_seconds", "When a job of the service last ended.", "name")
+	descJobDone   = desc("job_last_success_timestamp_seconds", "When a job of the service last ended well.", "name")
+	descJobNext   = desc("job_next_timestamp_seconds", "When a job of the service comes next, or was to come.", "name")
 	descConfig    = desc("configuration_wrong", "1 when the configuration file cannot be used, so that the one before stays in force.")
 	descRestart   = desc("configuration_restart_needed", "How many changed settings wait for a restart.")
-	descJobResult = desc("job_last_outcome", "1 for how a job of payersync serve last ended.", "name", "outcome")
+	descJobResult = desc("job_last_outcome", "1 for how a job of the service last ended.", "name", "outcome")
 )
 
 // Describe implements prometheus.Collector.

@@ -87,7 +87,7 @@ func remains(ctx context.Context, ledger *state.Ledger, r Forgetting, held state
 	out = append(out,
 		fmt.Sprintf("The accounting system keeps record %s of %s as it is, and so do exports of it.", r.SourceID, r.Connection),
 		"Backups of the ledger from before hold it, sealed. Put back, they forget it again when they are opened with the list of forgotten payers beside them.",
-		"Logs hold ids alone. What was printed or saved with --show-values, payersync ledger export or payersync mandates links is where you put it.")
+		"Logs hold ids alone. What was printed or saved with --show-values, in an export, or as a list of signing links is where you put it.")
 	path, file := ledger.Path()
 	if kept, err := state.ReplacedLedgers(path); file != nil && err == nil && len(kept) > 0 {
 		out = append(out, fmt.Sprintf("Ledgers that a restore has replaced hold it, sealed, until you remove them: %s.", strings.Join(kept, ", ")))

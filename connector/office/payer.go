@@ -37,6 +37,7 @@ type Payer struct {
 	Attention []state.AttentionRow `json:"attention"`
 	Stands    string               `json:"stands"`
 	Next      string               `json:"next"`
+	Steps     []connector.Step     `json:"-"` // behind Next
 }
 
 // Record is a record as it was read last.
@@ -99,7 +100,7 @@ func PayerOf(ctx context.Context, ledger *state.Ledger, id state.RecordID, by Ex
 	if err := r.addHistory(ctx, ledger, stored, p); err != nil {
 		return Payer{}, err
 	}
-	r.Stands, r.Next = whereItStands(stored, r, x)
+	r.whereItStands(stored, x)
 	return r, nil
 }
 
@@ -170,64 +171,76 @@ func (r Payer) Holds() []Held {
 }
 
 // whereItStands describes a record's state and the next step in two sentences. Findings for a person come first.
-func whereItStands(stored state.StoredRecord, r Payer, x mapping.Explanation) (stands, next string) {
+func (r *Payer) whereItStands(stored state.StoredRecord, x mapping.Explanation) {
 	if len(r.Attention) > 0 {
 		first := r.Attention[0]
-		return first.Detail, connector.Reason(first.Reason).Next()
+		r.Stands, r.Next = first.Detail, connector.Reason(first.Reason).Next()
+		return
 	}
+	act := func(a connector.Act) connector.Step {
+		return connector.Step{Act: a, Of: r.SourceID, Connection: r.Connection}
+	}
+	run := connector.Step{Do: connector.DoSync}
+	takeBack := "If that is intended, nothing. Otherwise, take it back."
+	is := func(stands, next string, steps ...connector.Step) { r.Stands, r.Next, r.Steps = stands, next, steps }
 	waiting := slices.IndexFunc(r.Changes, func(c state.PastChange) bool { return c.State == connector.ChangePending })
 	switch {
 	case stored.InFlight:
-		return "payersync sent a request, and its outcome is unknown.", "Nothing: the next run checks this by itself."
+		is("payersync sent a request, and its outcome is unknown.", "Nothing: the next run checks this by itself.")
 	case waiting >= 0 && !r.Changes[waiting].Approved:
-		return fmt.Sprintf("Its %s is planned.", r.Changes[waiting].Action), "Run payersync sync. If the plan is above the limits, payersync status shows it."
+		is(fmt.Sprintf("Its %s is planned.", r.Changes[waiting].Action), standing.Planned, run, connector.Step{Do: connector.DoListPlans})
 	case waiting >= 0:
-		return fmt.Sprintf("Its %s is planned and may be sent.", r.Changes[waiting].Action), "Run payersync sync, or wait for the schedule."
+		is(fmt.Sprintf("Its %s is planned and may be sent.", r.Changes[waiting].Action), "Wait for the schedule, or start a run.", run)
 	case stored.Facts.Words.Unlink != 0:
-		return "A person said that its customer is not its own.", "Run payersync sync, which takes the record's key off it; payersync payers different --keep takes the word back."
+		is("A person said that its customer is not its own.", "The next run takes the record's key off it. Start a run, or take the decision back.", run, act(connector.ActKeep))
 	case stored.Forgotten != state.ForgottenNot:
-		return "Its payer was forgotten: nothing but ids, statuses and times is kept of it, and nothing is sent for it.", "payersync ledger forget --undo takes that back."
+		is("Its payer was forgotten: nothing but ids, statuses and times is kept of it, and nothing is sent for it.", takeBack, act(connector.ActUnforget))
 	case stored.Merged:
-		return fmt.Sprintf("A person merged it into record %s, which stands for both.", stored.Record.MergedInto), "payersync payers same --separate takes that back."
+		is(fmt.Sprintf("A person merged it into record %s, which stands for both.", stored.Record.MergedInto), takeBack, act(connector.ActSeparate))
 	case stored.GivenUp:
-		return "A person gave it up, so payersync sends nothing for it.", "payersync attention close --give-up --undo takes that back."
+		is("A person gave it up, so payersync sends nothing for it.", takeBack, act(connector.ActTakeUp))
 	case stored.Facts.Words.Leave != 0:
-		return "Its record has left, and somebody has said that it may stay as it is.", "Nothing. It is told again when it returns and leaves once more, or gets another mandate."
+		is("Its record has left, and somebody has said that it may stay as it is.", "Nothing. It is told again when it returns and leaves once more, or gets another mandate.")
 	case stored.Verdict == state.Excluded:
-		return "Excluded: the mapping does not include it.", "Nothing; or edit include in the mapping, and look with payersync mapping preview."
+		is("Excluded: the mapping does not include it.", "If that is intended, nothing. Otherwise, edit include in the mapping, and preview it.", connector.Step{Do: connector.DoPreviewMapping, Connection: r.Connection})
 	case stored.Verdict == "" || stored.Payer == nil:
-		return "It is not planned yet.", "Run payersync plan."
+		is("It is not planned yet.", "Make a plan.", connector.Step{Do: connector.DoPlan, Connection: r.Connection})
+	default:
+		r.whereMandateStands(is, stored, x)
 	}
-	return standingOfMandate(stored, r, x)
 }
 
-// standingOfMandate is whereItStands for a payer with nothing left to send.
-func standingOfMandate(stored state.StoredRecord, r Payer, x mapping.Explanation) (stands, next string) {
+// whereMandateStands is whereItStands for a payer with nothing left to send.
+func (r *Payer) whereMandateStands(is func(stands, next string, steps ...connector.Step), stored state.StoredRecord, x mapping.Explanation) {
+	run := connector.Step{Do: connector.DoSync}
 	if r.LinkState != connector.LinkLinked {
-		return fmt.Sprintf("It is not linked to a customer (%s).", r.LinkState), "Run payersync sync."
+		is(fmt.Sprintf("It is not linked to a customer (%s).", r.LinkState), "Start a run.", run)
+		return
 	}
 	status := connector.MandateStatus("")
 	if len(r.History) > 0 {
 		status = connector.MandateStatus(r.History[len(r.History)-1].ToStatus)
 	}
-	stands = fmt.Sprintf("It is linked; its mandate is %s.", status.Label())
+	stands := fmt.Sprintf("It is linked; its mandate is %s.", status.Label())
 	switch status {
 	case connector.MandateActive:
-		return stands, "Nothing."
+		is(stands, "Nothing.")
 	case connector.MandateCreated:
-		return stands, "The payer has to sign: payersync mandates list --export writes the signing links to send out."
+		is(stands, "The payer has to sign. Send out the signing link.", connector.Step{Do: connector.DoHandOver})
 	case connector.MandatePending:
-		return stands, "Nothing: the bank decides."
+		is(stands, "Nothing: the bank decides.")
 	case connector.MandateMigrating:
-		return stands, "Nothing: it is active once it has been moved here."
+		is(stands, "Nothing: it is active once it has been moved here.")
 	case "":
 		if u := unaskedNow(stored, x); u.Why != "" {
 			s := standing.NotAsked(u)
-			return "It is linked. " + s.Sentence, s.Cure
+			is("It is linked. "+s.Sentence, s.Cure, s.Steps(state.RecordID{Connection: r.Connection, SourceID: r.SourceID})...)
+			return
 		}
-		return "It is linked and has no mandate.", "Run payersync sync, or ask for one with payersync mandates request."
+		is("It is linked and has no mandate.", "Start a run, or request one.", run, connector.Step{Act: connector.ActRequest, Of: r.SourceID, Connection: r.Connection})
+	default:
+		is(stands, "Ask the billing service what this status means.")
 	}
-	return stands, "Ask the billing service what this status means."
 }
 
 // unaskedNow says why the payer is not asked by a person's decision, or by the mapping as it is now.

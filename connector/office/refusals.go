@@ -1,6 +1,9 @@
 package office
 
-import "payersync/state"
+import (
+	"payersync/connector"
+	"payersync/state"
+)
 
 // RefusalsShown is the default number of days of refusals to show.
 const RefusalsShown = 7
@@ -9,6 +12,7 @@ const RefusalsShown = 7
 type Refused struct {
 	state.Refusals
 	Why, Next string
+	Steps     []connector.Step // for that
 }
 
 // refusedWords are said of the reasons; each is an outcome of the endpoint.
@@ -20,19 +24,27 @@ var refusedWords = map[string][2]string{
 	"wrong_type":          {"The body was not called JSON", "Strangers, or a proxy that changes Content-Type: have it hand that on as it is."},
 	"too_large":           {"The body was too large", "Deliveries have a few hundred bytes. If the service's are larger, raise server.limits.max_body."},
 	"broken_off":          {"The body did not arrive whole", "See the connection and the time limits of the proxy."},
-	"signature_failed":    {"The signature did not fit, or was too old", "Strangers, or the secret was changed in the service: send a test; payersync webhooks subscribe settles the secret. If a test is refused too, see the clock of this machine."},
-	"delivery_key_failed": {"The delivery key was missing, or another", "Strangers, or the key was changed in the service: payersync webhooks subscribe settles it."},
-	"secret_unknown":      {"Signed with a secret that is not known yet", "A change of the secret came to no end: run payersync webhooks subscribe again. The service sends them once more."},
+	"signature_failed":    {"The signature did not fit, or was too old", "Strangers, or the secret was changed in the service: send a test. If it is refused too, see the clock of this machine, or subscribe again for a new secret."},
+	"delivery_key_failed": {"The delivery key was missing, or another", "Strangers, or the key was changed in the service: subscribe again."},
+	"secret_unknown":      {"Signed with a secret that is not known yet", "The service sends them once more. A change of the secret came to no end: subscribe again."},
 	"busy":                {"Too many large bodies at once", "The service sends them once more. If it goes on, somebody floods the address: limit that at the proxy."},
-	"not_stored":          {"The ledger did not take them", "The service sends them once more. See that the disk has room, and payersync status."},
-	"panicked":            {"A mistake in payersync", "The service sends them once more. See the log of payersync serve, and tell whoever maintains it."},
+	"not_stored":          {"The ledger did not take them", "The service sends them once more. See that the disk has room, and look at the status."},
+	"panicked":            {"A mistake in payersync", "The service sends them once more. See the log of the service, and tell whoever maintains it."},
+}
+
+// refusedSteps are the steps of the reasons that have any.
+var refusedSteps = map[string][]connector.Step{
+	"signature_failed":    {{Do: connector.DoSubscribe}},
+	"delivery_key_failed": {{Do: connector.DoSubscribe}},
+	"secret_unknown":      {{Do: connector.DoSubscribe}},
+	"not_stored":          {{Do: connector.DoStatus}},
 }
 
 // RefusedFor says why requests were refused, and what to do.
 func RefusedFor(r state.Refusals) Refused {
 	words, known := refusedWords[r.Reason]
 	if !known {
-		words = [2]string{r.Reason, "See the log of payersync serve."}
+		words = [2]string{r.Reason, "See the log of the service."}
 	}
-	return Refused{r, words[0], words[1]}
+	return Refused{r, words[0], words[1], refusedSteps[r.Reason]}
 }

@@ -48,12 +48,12 @@ func ReadSendings(name string, r io.Reader, on time.Time) (out []Sending, proble
 	in.Comma = separatorOf(string(text))
 	header, err := in.Read()
 	if err != nil {
-		return nil, nil, fmt.Errorf("cannot read %s: it has no line with the names of its columns; the file of payersync mandates handover has one, and a line \"number,date\" will do", name)
+		return nil, nil, connector.Advise(fmt.Errorf("cannot read %s: it has no line with the names of its columns. A line \"number,date\" will do, and a hand-over file has one", name), connector.Step{Do: connector.DoHandOver})
 	}
 	number, mandate := columnOf(header, numberColumns...), columnOf(header, "mandate_id")
 	connection, day := columnOf(header, "connection"), columnOf(header, dayColumns...)
 	if number < 0 && mandate < 0 {
-		return nil, nil, fmt.Errorf("cannot read %s: it has no column \"number\" and none \"mandate_id\"; take the file of payersync mandates handover, or one with the columns number and date", name)
+		return nil, nil, connector.Advise(fmt.Errorf("cannot read %s: it has no column \"number\" and none \"mandate_id\". Take a file with the columns number and date, or a hand-over file", name), connector.Step{Do: connector.DoHandOver})
 	}
 	in.FieldsPerRecord = len(header)
 	for {
@@ -241,6 +241,10 @@ func (by payersBy) find(s Sending, today time.Time) (state.StandingMandate, erro
 	refuse := func(why string, args ...any) (state.StandingMandate, error) {
 		return state.StandingMandate{}, fmt.Errorf("%scannot note %s: %s", s.Place, orNobody(s.Number), fmt.Sprintf(why, args...))
 	}
+	advise := func(step connector.Step, why string, args ...any) (state.StandingMandate, error) {
+		none, err := refuse(why, args...)
+		return none, connector.Advise(err, step)
+	}
 	name := s.Number
 	if s.MandateID != "" {
 		name = s.MandateID
@@ -253,9 +257,9 @@ func (by payersBy) find(s Sending, today time.Time) (state.StandingMandate, erro
 	}
 	switch {
 	case len(found) == 0 && s.MandateID != "":
-		return refuse("no payer has the mandate %s now; its signing link is no longer of use: write a new file with payersync mandates handover", s.MandateID)
+		return advise(connector.Step{Do: connector.DoHandOver}, "no payer has the mandate %s now, so its signing link is no longer of use. Write a new file", s.MandateID)
 	case len(found) == 0:
-		return refuse("no payer with a mandate has this number; payersync payers list --search finds it")
+		return advise(connector.Step{Do: connector.DoFindPayer}, "no payer with a mandate has this number. Search for the payer")
 	case len(found) > 1:
 		return refuse("%d payers have this number; add a column connection, or name the mandate's id", len(found))
 	}
@@ -266,7 +270,7 @@ func (by payersBy) find(s Sending, today time.Time) (state.StandingMandate, erro
 	case s.On.Before(day(m.FirstSeen)):
 		return refuse("%s is before its mandate was there, on %s; check the date", s.On.Format(time.DateOnly), day(m.FirstSeen).Format(time.DateOnly))
 	case m.Status == connector.MandateCreated && !standing.HoldsLink(m):
-		return refuse("its signing link is lost, so it cannot have been sent from here; payersync mandates request fetches it again")
+		return advise(connector.Step{Act: connector.ActRequest, Of: found[0].SourceID, Connection: found[0].Connection}, "its signing link is lost, so it cannot have been sent from here. Fetch it again")
 	}
 	return m, nil
 }

@@ -127,7 +127,7 @@ func (v *visit) reviveBounced() error {
 	case errors.Is(err, office.ErrNotBounced):
 		return v.done("No letter to the payer's current address was marked as returned. Nothing was changed.", "/mandates/letters")
 	case errors.Is(err, office.ErrNotWrittenTo):
-		return problem{Status: http.StatusConflict, Title: "Nothing was changed", Sentence: "payersync has no e-mail address of this payer.", Next: "Go back to the letters. The command payersync letters bounced ADDRESS --undo accepts an address."}
+		return problem{Status: http.StatusConflict, Title: "Nothing was changed", Sentence: "payersync has no e-mail address of this payer.", Next: "Go back to the letters. The operator of payersync can allow an address alone."}
 	case err != nil:
 		return err
 	}

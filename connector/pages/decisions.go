@@ -263,7 +263,7 @@ var ownLabels = map[connector.Reason]map[connector.Act]string{
 // tellings returns the findings about a payer, with the possible actions.
 func (v *visit) tellings(s shownPayer) (out []telling, err error) {
 	for i, t := range s.Matter.Told {
-		shown := telling{Reason: t.Reason, Detail: plainDetail(t.Detail), Cure: t.Reason.Next()}
+		shown := telling{Reason: t.Reason, Detail: t.Detail, Cure: t.Reason.Next()}
 		if t.Reason == connector.ReasonRenumbered || t.Reason == connector.ReasonLeftWithMandate {
 			if shown.Pairs, err = v.pairsOf(s.Matter.Renumberings); err != nil {
 				return nil, err

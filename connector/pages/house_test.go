@@ -104,7 +104,7 @@ func newHouseOf(t testing.TB, folder string, now func() time.Time, letters func(
 		Letters: h.letters, Guides: guidesOfTests, Design: true,
 		Standings: h.standings, Fetcher: h.fetcher,
 		Ledger: h.ledger, Lists: &office.Lists{Ledger: h.ledger}, Connections: []string{sample},
-		Expected: func() condition.Expected { return condition.Expected{Webhooks: true} }, Report: h.report,
+		Expected: func() condition.Expected { return condition.Expected{Webhooks: true, Command: written} }, Report: h.report,
 		Mandates:  h.acts,
 		Attention: &office.Attention{Ledger: h.ledger, Syncer: h.syncer, Stored: func(context.Context, string) (syncer.Connection, error) { return h.conn, nil }},
 		Matches:   h.matches(),
@@ -234,4 +234,11 @@ func holds(t testing.TB, page string, want ...string) {
 			t.Errorf("the page lacks %q:\n%s", text, page)
 		}
 	}
+}
+
+// written writes a step as the command line does.
+func written(s connector.Step) string {
+	return strings.TrimSpace("payersync " + map[connector.Do]string{
+		connector.DoCheck: "check", connector.DoInit: "init FOLDER", connector.DoOpenPages: "pages link", connector.DoPlan: "plan", connector.DoSend: "backfill", connector.DoSubscribe: "webhooks subscribe",
+	}[s.Do] + " " + s.Connection)
 }

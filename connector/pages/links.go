@@ -59,7 +59,7 @@ func (v *visit) fetchLinks() error {
 	const title = "No signing link was requested"
 	acts := v.pages.cfg.Mandates
 	if acts == nil {
-		return problem{Status: http.StatusConflict, Title: title, Sentence: "These pages were opened without the billing service.", Next: "Open them with payersync pages or payersync serve."}
+		return problem{Status: http.StatusConflict, Title: title, Sentence: "These pages were opened without the billing service.", Next: notHere}
 	}
 	if err := v.fresh(v.URL.Path); err != nil {
 		return err

@@ -217,7 +217,7 @@ func (v *visit) keep() error {
 
 var usedUp = problem{
 	Status: http.StatusGone, Title: "This sign-in link does not work", Sentence: "It was used before, or is older than ten minutes.",
-	Next: "Make another one with: payersync pages link",
+	Next: "Make another one on the machine that runs payersync.", Do: connector.DoOpenPages,
 }
 
 // once shows a button. A GET uses nothing up: previews and scanners follow links, too.

@@ -72,7 +72,7 @@ func (v *visit) mandates() error {
 		Show     string
 		Signing  *chart
 		Least    int
-		Written  []state.WritebackRun // the newest write-back of each connection
+		Written  []writtenBack // the newest write-back of each connection
 	}{Counted: c.At, Several: len(v.pages.cfg.Connections) > 1, Operator: v.User.Role.May(Operator), Letters: v.pages.served["/mandates/letters"], Today: office.DayOf(v.pages.now()), Least: office.LeastGroup}
 	var which office.Which
 	show := v.filled("show")
@@ -102,7 +102,7 @@ func (v *visit) mandates() error {
 		return err
 	}
 	content.Pager = v.page(next).of(len(rows), c.Number(which))
-	if content.Written, err = v.ledger().WritebackRuns(v.Context()); err != nil {
+	if content.Written, err = v.writtenBack(); err != nil {
 		return err
 	}
 	if at := slices.IndexFunc(c.Signing, func(s office.Signing) bool { return s.By == "all" }); at >= 0 {
@@ -308,4 +308,25 @@ func (v *visit) exportReport() error {
 		return err
 	}
 	return v.download("report.csv", office.ReportHeader, rows)
+}
+
+// writtenBack is the newest write-back of a connection.
+type writtenBack struct {
+	state.WritebackRun
+	Command string // that shows what waits, or its problems; "" for nothing
+}
+
+// writtenBack returns the newest write-back of each connection.
+func (v *visit) writtenBack() ([]writtenBack, error) {
+	runs, err := v.ledger().WritebackRuns(v.Context())
+	return connector.Map(runs, func(r state.WritebackRun) writtenBack {
+		row := writtenBack{WritebackRun: r}
+		switch {
+		case r.Waiting > 0:
+			row.Command = v.pages.command(connector.DoPlanWriteback, r.Connection)
+		case r.Stuck > 0:
+			row.Command = v.pages.command(connector.DoListWritebacks, r.Connection)
+		}
+		return row
+	}), err
 }

@@ -294,6 +294,6 @@ func TestWriteBacksAreSeenWithTheMandates(t *testing.T) {
 	h.do(func(tx *state.Tx) error {
 		return tx.NoteWriteback(state.WritebackRun{Connection: sample, Written: 31, Waiting: 2})
 	})
-	holds(t, v.get("/mandates", http.StatusOK), `<h2 id="written">Written back to the accounting system</h2>`, `data-label="Written">31<`, `data-label="Wait for approval">2<`, "payersync writeback plan --connection")
+	holds(t, v.get("/mandates", http.StatusOK), `<h2 id="written">Written back to the accounting system</h2>`, `data-label="Written">31<`, `data-label="Wait for approval">2<`, "looks at the plan and approves it")
 	holds(t, v.get("/", http.StatusOK), `href="/mandates#written">Look at the write-backs</a>`)
 }

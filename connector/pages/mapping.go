@@ -146,7 +146,7 @@ func (v *visit) theMapping() (office.MappingText, error) {
 	case !known:
 		return now, noMapping
 	case err != nil:
-		return now, problem{Status: http.StatusConflict, Title: "The mapping cannot be read", Sentence: "payersync cannot find or open its file. The version of the last run stays in force.", Next: "Ask the operator of payersync to run payersync check.", err: err}
+		return now, problem{Status: http.StatusConflict, Title: "The mapping cannot be read", Sentence: "payersync cannot find or open its file. The version of the last run stays in force.", Next: "Ask the operator of payersync to check the installation.", Do: connector.DoCheck, err: err}
 	}
 	return now, nil
 }

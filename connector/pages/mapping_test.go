@@ -431,7 +431,7 @@ func TestAMappingWithoutRecordsOrFileIsTold(t *testing.T) {
 	if err := os.Remove(h.mappingFile()); err != nil {
 		t.Fatal(err)
 	}
-	holds(t, anna.get(mappingPath, http.StatusConflict), "The mapping cannot be read", "payersync check")
+	holds(t, anna.get(mappingPath, http.StatusConflict), "The mapping cannot be read", "to check the installation. <code>payersync check</code>")
 }
 
 func TestTheDataQualityPageSaysWhichValuesKeepPayersBack(t *testing.T) {

@@ -46,7 +46,7 @@ func (v *visit) matcher() (*office.Matches, error) {
 	if m := v.pages.cfg.Matches; m != nil {
 		return m, nil
 	}
-	return nil, problem{Status: http.StatusConflict, Title: "Matches cannot be decided here", Sentence: "These pages were opened without the billing service.", Next: "Open them with payersync pages or payersync serve."}
+	return nil, problem{Status: http.StatusConflict, Title: "Matches cannot be decided here", Sentence: "These pages were opened without the billing service.", Next: notHere}
 }
 
 // undecided returns the records waiting for a decision. Records postponed in this login come last.

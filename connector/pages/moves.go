@@ -64,7 +64,7 @@ func (v *visit) mover() (*office.Moves, error) {
 	if m := v.pages.cfg.Moves; m != nil {
 		return m, nil
 	}
-	return nil, problem{Status: http.StatusConflict, Title: "Payers cannot be moved here", Sentence: "These pages were opened without the connections' mappings.", Next: "Open them with payersync pages or payersync serve."}
+	return nil, problem{Status: http.StatusConflict, Title: "Payers cannot be moved here", Sentence: "These pages were opened without the connections' mappings.", Next: notHere}
 }
 
 // moves shows the pairs of a connection's records and another connection's payers.

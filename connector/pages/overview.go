@@ -4,32 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"payersync/connector"
-	"payersync/connector/condition"
 	"payersync/connector/office"
 	"payersync/connector/standing"
 	"payersync/state"
 )
-
-// settled are the pages to examine or settle a condition.
-var settled = map[condition.Code]leads{
-	condition.WebhooksSilent: {"/webhooks", "Look at the webhooks"}, condition.SubscriptionChanged: {"/webhooks", "Look at the webhooks"},
-	condition.RotationUnfinished: {"/webhooks", "Look at the webhooks"}, condition.EventsUnclear: {"/webhooks", "Look at the webhooks"}, condition.EventTypeUnknown: {"/webhooks", "Look at the webhooks"},
-	condition.SourceDisconnected: {"/settings", "Look at the connections"}, condition.ConsentBroken: {"/settings", "Look at the connections"}, condition.ConsentLapsing: {"/settings", "Look at the connections"},
-	condition.JobFailed: {"/settings", "Look at the schedules"}, condition.JobOverdue: {"/settings", "Look at the schedules"}, condition.ConfigWrong: {"/settings", "Look at the settings"},
-	condition.RunFailed: {"/runs", "Look at the runs"}, condition.RunIncomplete: {"/runs", "Look at the runs"},
-	condition.Standstill: {"/plans", "Look at the plan"}, condition.PlanRejected: {"/plans", "Look at the plan"}, condition.CreatesWait: {"/matches", "Match the customers"},
-	condition.MappingWrong: {"/mapping", "Look at the mapping"}, condition.TwoWay: {"/todo/two_way", "Look at the payers"},
-	condition.LettersHeld: {"/mandates/letters", "Look at the letters"}, condition.LettersWait: {"/mandates/letters", "Look at the letters"}, condition.LettersUnclear: {"/mandates/letters", "Look at the letters"},
-	condition.WritebackWaits: {"/mandates#written", "Look at the write-backs"}, condition.WritebackStuck: {"/mandates#written", "Look at the write-backs"},
-	condition.RequestsUnanswered: {"/todo/outcome_unknown", "Look at the payers"},
-}
-
-// leads is a link in words.
-type leads struct{ Path, Label string }
 
 // needRow is a line of the list of what needs somebody.
 type needRow struct {
@@ -162,9 +143,11 @@ func (v *visit) needRow(l office.Line) needRow {
 			row.On = leads{row.Path, "Show them"}
 		}
 	default:
-		row.On = settled[condition.Code(l.Subject)]
+		for _, c := range slices.Backward(l.Conditions) {
+			row.On = cmp.Or(v.pages.firstPage(c.Steps), row.On)
+		}
 	}
-	if page := strings.FieldsFunc(row.On.Path+"#", func(r rune) bool { return r == '?' || r == '#' })[0]; !v.pages.served[page] && !strings.HasPrefix(page, "/todo/") {
+	if !v.pages.serves(row.On.Path) {
 		row.On = leads{}
 	}
 	if row.Path == "" && row.On.Path == "" {
@@ -279,9 +262,9 @@ func (v *visit) setUp(c *office.Count) ([]setUp, error) {
 	}
 	name = cmp.Or(name, "NAME")
 	return []setUp{
-		{len(v.pages.cfg.Connections) > 0, "Connect the accounting system", "payersync.yaml holds the connection.", "payersync init"},
-		{c.Records > 0, "Read the accounting system", "Shows the plan, and sends nothing.", "payersync plan " + name},
-		{hooks.Expected != nil, "Subscribe to webhooks", "Without it, only the sweep finds changes.", "payersync webhooks subscribe"},
-		{c.Reached(office.InService) > 0, "Send the first payers", "Shows the plan again, and asks before it sends anything.", "payersync backfill " + name},
+		{len(v.pages.cfg.Connections) > 0, "Connect the accounting system", "payersync.yaml holds the connection.", v.pages.command(connector.DoInit, "")},
+		{c.Records > 0, "Read the accounting system", "Shows the plan, and sends nothing.", v.pages.command(connector.DoPlan, name)},
+		{hooks.Expected != nil, "Subscribe to webhooks", "Without it, only the sweep finds changes.", v.pages.command(connector.DoSubscribe, "")},
+		{c.Reached(office.InService) > 0, "Send the first payers", "Shows the plan again, and asks before it sends anything.", v.pages.command(connector.DoSend, name)},
 	}, nil
 }

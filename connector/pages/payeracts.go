@@ -32,7 +32,7 @@ func (v *visit) fresh(back string) error {
 	}
 	switch v.way {
 	case byLink:
-		is.Next = "Open the pages by a new link, which payersync pages link makes, and do it then."
+		is.Next, is.Do = "Make a new link on the machine that runs payersync, open the pages with it, and do it then.", connector.DoOpenPages
 	case byPassword:
 		is.Title, is.Next, is.Path = "Type your password again", "Type your password, and do it then.", "/again"
 		v.pages.logins.Put(v.Context(), keyBack, back)

@@ -796,4 +796,4 @@ func (v *visit) showLink() error {
 }
 
 // cannotSend is the answer on pages without a billing service.
-var cannotSend = problem{Status: http.StatusConflict, Title: "Nothing can be sent from here", Sentence: "These pages were opened without the billing service. Nothing was changed.", Next: "Open them with payersync pages, or from payersync serve."}
+var cannotSend = problem{Status: http.StatusConflict, Title: "Nothing can be sent from here", Sentence: "These pages were opened without the billing service. Nothing was changed.", Next: notHere}

@@ -151,6 +151,6 @@ func TestPagesWithoutTheBillingServiceSayThatTheyCannotSend(t *testing.T) {
 	v := h.enter("anna", pages.Operator)
 	v.get("/payers/quickstart/HB001", http.StatusOK)
 	for _, act := range []string{"link", "request", "cancel"} {
-		holds(t, v.post("/payers/quickstart/HB001/"+act, http.StatusConflict, "reason", "asked"), "Nothing can be sent from here", "Open them with")
+		holds(t, v.post("/payers/quickstart/HB001/"+act, http.StatusConflict, "reason", "asked"), "Nothing can be sent from here", "pages that can reach the billing service")
 	}
 }

@@ -232,11 +232,15 @@ type problem struct {
 	Title    string
 	Sentence string
 	Next     string
-	Path     string // where that is done; "" for the overview
-	err      error  // why, for the log
-	need     Role   // the required role, if the role is the reason
-	limits   bool   // the user's limits are the reason
+	Path     string       // where that is done; "" for the overview
+	Do       connector.Do // the command for Next; "" for none
+	err      error        // why, for the log
+	need     Role         // the required role, if the role is the reason
+	limits   bool         // the user's limits are the reason
 }
+
+// notHere is the next step for an act that needs the billing service.
+const notHere = "Ask the operator of payersync for pages that can reach the billing service."
 
 // at returns the problem with the address to continue at.
 func (e problem) at(path string) problem {
@@ -260,7 +264,7 @@ var (
 // noWrites is the text for people while the ledger is full, locked or damaged.
 var noWrites = problem{
 	Status: http.StatusServiceUnavailable, Title: "The ledger cannot be used at the moment", Sentence: "Nothing was changed. Its disk is full, another program has locked it, or it is damaged. See the log of payersync.",
-	Next: "Try again in a minute. If it stays, ask the operator of payersync to run payersync check.",
+	Next: "Try again in a minute. If it stays, ask the operator of payersync to check the installation.", Do: connector.DoCheck,
 }
 
 func forbidden(need Role) problem {
@@ -299,5 +303,12 @@ func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, v *visit, err err
 		p.showSignIn(w, r, is.Status, signInForm{Sentence: is.Sentence})
 		return
 	}
-	p.render(w, v, is.Status, "problem", "Problem: "+is.Title, is)
+	command := ""
+	if is.Do != "" {
+		command = p.command(is.Do, "")
+	}
+	p.render(w, v, is.Status, "problem", "Problem: "+is.Title, struct {
+		problem
+		Command string
+	}{is, command})
 }

@@ -271,7 +271,7 @@ func (v *visit) startRun() error {
 		connection = connections[0]
 	}
 	if !slices.Contains(connections, connection) {
-		return problem{Status: http.StatusNotFound, Title: "No run was started", Sentence: "There is no such connection here, or these pages start no runs.", Next: "Choose a connection on the page of runs, or use payersync sync."}
+		return problem{Status: http.StatusNotFound, Title: "No run was started", Sentence: "There is no such connection here, or these pages start no runs.", Next: "Choose a connection on the page of runs, or wait for the schedule."}
 	}
 	n, err := v.pages.cfg.Starter.Now(v.Context(), connection, v.User.Name)
 	var at *office.RunAtWork

@@ -54,7 +54,7 @@ func TestARunIsStartedShownAtWorkAndShownAtItsEnd(t *testing.T) {
 	viewer, v := h.enter("vera", pages.Viewer), h.enter("olaf", pages.Operator)
 	lacks(t, viewer.get("/runs", http.StatusOK), "now</button>")
 	viewer.post("/runs", http.StatusForbidden, "connection", sample)
-	holds(t, v.get("/runs", http.StatusOK), "Run quickstart now", "the button above starts it")
+	holds(t, v.get("/runs", http.StatusOK), "Run quickstart now", "The button above starts it")
 	v.post("/runs", http.StatusNotFound, "connection", "elsewhere")
 	v.get("/runs/1", http.StatusNotFound)
 	v.get("/runs/x", http.StatusNotFound)

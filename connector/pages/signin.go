@@ -22,6 +22,7 @@ type signInForm struct {
 	Name      string // as it was typed
 	Passwords bool   // somebody has one
 	Provider  string // what the provider is called; "" for none
+	Command   string // that makes a link to sign in
 }
 
 // signIn says how to get in.
@@ -35,6 +36,7 @@ func (p *Pages) showSignIn(w http.ResponseWriter, r *http.Request, status int, f
 	if p.cfg.Provider != nil {
 		form.Provider = p.cfg.Provider.called()
 	}
+	form.Command = p.command(connector.DoOpenPages, "")
 	title := "Sign in"
 	if form.Problem != "" {
 		title = "Problem: Sign in"

@@ -169,7 +169,7 @@ func (v *visit) toldRows(rows []state.AttentionRow) ([]toldRow, error) {
 	var out []toldRow
 	for i, r := range rows {
 		id := records[i]
-		row := toldRow{ID: id.Connection + "/" + id.SourceID, Number: cmp.Or(known[id].Number, id.SourceID), Name: known[id].Name, Detail: plainDetail(r.Detail), Since: r.Since, Later: r.PutOff}
+		row := toldRow{ID: id.Connection + "/" + id.SourceID, Number: cmp.Or(known[id].Number, id.SourceID), Name: known[id].Name, Detail: r.Detail, Since: r.Since, Later: r.PutOff}
 		switch {
 		case id.Connection != "":
 			row.Path = payerPath(id)
@@ -209,7 +209,7 @@ func (v *visit) settle() error {
 	act := v.filled("act")
 	switch {
 	case desk == nil:
-		return errNothingDone("These pages cannot do this.", "Open the pages with payersync pages, or from payersync serve.")
+		return errNothingDone("These pages cannot do this.", notHere)
 	case act == "retry-all" && may.Retry:
 		marked, before, err := desk.RetryAll(v.Context(), state.Filter{State: string(r)}, by)
 		if err != nil {

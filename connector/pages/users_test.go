@@ -304,7 +304,7 @@ func TestWhatCannotBeUndoneAsksForThePasswordAgain(t *testing.T) {
 		}
 		own := c
 		c = linked // who came by a link has no password to type
-		if w := post("/settings/users/anna", role); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "a new link, which payersync pages link makes") {
+		if w := post("/settings/users/anna", role); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "Make a new link on the machine that runs payersync, open the pages with it, and do it then.") {
 			t.Errorf("by a link the answer is %d:\n%s", w.Code, w.Body)
 		}
 		c = own

@@ -211,7 +211,7 @@ func (v *visit) replay() error {
 	case errors.As(err, &unclear):
 		return problem{
 			Status: http.StatusConflict, Title: "payersync still cannot read it", Sentence: unclear.Detail + " Nothing was changed.",
-			Next: "The operator of payersync can set billing.webhook.event_paths: payersync webhooks list --shapes proposes values. Or close it: the sweep finds the change.",
+			Next: "Close it: the sweep finds the change. Or the operator of payersync sets billing.webhook.event_paths; the shapes of the deliveries propose values.", Do: connector.DoShapes,
 		}
 	case err != nil:
 		return err

@@ -113,7 +113,7 @@ func TestWebhooksSayWhatWasRefusedAndATestIsSentAfterTheAuditLogHasIt(t *testing
 	})
 	for _, path := range []string{"/webhooks", "/webhooks?state=quarantined", "/webhooks?after=1"} {
 		page := viewer.get(path, http.StatusOK)
-		holds(t, page, "Refused in the last 7 days", "1,204", "payersync webhooks subscribe", "The body was too large", "The last delivery came")
+		holds(t, page, "Refused in the last 7 days", "1,204", "subscribe again", "The body was too large", "The last delivery came")
 		if strings.Contains(page, "Too many large bodies") {
 			t.Errorf("%s tells of what was refused eight days ago", path)
 		}

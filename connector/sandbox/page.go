@@ -24,17 +24,17 @@ const shownCustomers = 100
 
 // removed are the former addresses for changing a running sandbox, with the flags in their place.
 var removed = map[string]string{
-	"/sandbox/switches":      "payersync sandbox --profile NAME --switch NAME=VALUE",
+	"/sandbox/switches":      "--profile NAME --switch NAME=VALUE",
 	"/sandbox/faults":        faultFlag,
 	"/sandbox/faults/clear":  faultFlag,
-	"/sandbox/view":          "payersync sandbox --view MEMBER=VALUE",
+	"/sandbox/view":          "--view MEMBER=VALUE",
 	mailFaultPath:            mailFaultFlag,
 	mailFaultPath + "/clear": mailFaultFlag,
 }
 
 const (
-	faultFlag     = "payersync sandbox --fault KIND,FIELD=VALUE"
-	mailFaultFlag = "payersync sandbox --mail-fault KIND,FIELD=VALUE"
+	faultFlag     = "--fault KIND,FIELD=VALUE"
+	mailFaultFlag = "--mail-fault KIND,FIELD=VALUE"
 	mailFaultPath = "/sandbox/letters/faults"
 )
 
@@ -75,7 +75,7 @@ func (s *Sandbox) named(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := (&url.URL{Host: r.Host}).Hostname()
 		if net.ParseIP(host) == nil && !slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, host) }) {
-			http.Error(w, "this sandbox answers to localhost and to addresses; payersync sandbox --host NAME adds a name", http.StatusMisdirectedRequest)
+			http.Error(w, "this sandbox answers to localhost and to addresses; its flag --host NAME adds a name", http.StatusMisdirectedRequest)
 			return
 		}
 		next.ServeHTTP(w, r)

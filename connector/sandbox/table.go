@@ -79,9 +79,9 @@ func find(name string) (Switch, error) {
 		names[i] = k.Name
 	}
 	if near := connector.Nearest(name, names); near != "" {
-		return Switch{}, refused(fmt.Sprintf("there is no sandbox switch %q: did you mean %s? payersync sandbox --help lists them", name, near))
+		return Switch{}, refused(fmt.Sprintf("there is no sandbox switch %q: did you mean %s? The help of the sandbox lists them", name, near))
 	}
-	return Switch{}, refused(fmt.Sprintf("there is no sandbox switch %q: payersync sandbox --help lists them", name))
+	return Switch{}, refused(fmt.Sprintf("there is no sandbox switch %q: the help of the sandbox lists them", name))
 }
 
 // Profiles are the names that Profile knows.

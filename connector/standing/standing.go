@@ -172,6 +172,7 @@ type Standing struct {
 	Note     string    `json:"note,omitempty"` // a further note
 
 	Reason connector.Reason `json:"-"` // the reason of the class, if it is a finding
+	Ends   Ends             `json:"-"` // the steps of Cure
 
 	Late    bool `json:"late,omitempty"`    // it takes longer than it should
 	Dormant bool `json:"dormant,omitempty"` // active without news for so long that a bank may drop the instruction
@@ -244,7 +245,7 @@ var helpers = []Who{You, Books, Operator}
 // decides on it with another record.
 func (s Standing) assign(f state.Standing) Standing {
 	if s.Who != Nobody && s.Reason != "" && waits(f, s.Reason) {
-		s.Who, s.Cure = Nobody, "Nothing for now: a person postponed this finding."
+		s.Who, s.Cure, s.Ends = Nobody, "Nothing for now: a person postponed this finding.", endsByItself
 		if succeeded(f, s.Reason) {
 			s.Cure = "Nothing here: decide on the record that may be this payer under a new number."
 		}
@@ -257,7 +258,7 @@ func (s Standing) assign(f state.Standing) Standing {
 			if told.Reason == "" || helps(told.Reason) != who || waits(f, told.Reason) {
 				continue
 			}
-			s.Who, s.Cure, s.Reason = who, told.Reason.Next(), told.Reason
+			s.Who, s.Cure, s.Reason, s.Ends = who, told.Reason.Next(), told.Reason, endsByItself
 			if sentence := told.Reason.Sentence(); s.Sentence != sentence && !strings.Contains(s.Note, sentence) {
 				s.Note = strings.TrimSpace(s.Note + " " + sentence)
 			}
@@ -309,7 +310,7 @@ func place(f state.Standing, now time.Time) Standing {
 		return unasked(f)
 	case m.Status == connector.MandateActive && now.Sub(m.LastSeen) > LookEvery:
 		return Standing{Class: Unlooked, Who: Operator, Since: m.LastSeen, Sentence: "The mandate was active when payersync last read it, and payersync has not read it since.",
-			Cure: "Run payersync serve, or payersync sweep."}
+			Cure: "Start the service, or a sweep.", Ends: endsByRead}
 	case m.Status == connector.MandateActive:
 		return debitable(f, now)
 	case m.Status.Underway():
@@ -371,7 +372,7 @@ func leftBehind(f state.Standing) Standing {
 	if f.GivenUp {
 		s.Sentence = fmt.Sprintf("A person gave the record up, but its mandate stays: %s.", s.Step.Title())
 		if f.Stays {
-			s.Cure = "If that is intended, nothing. To link it again: payersync attention close --give-up --undo."
+			s.Cure, s.Ends = "If that is intended, nothing. Otherwise, link it again.", endsByTakingUp
 		}
 	}
 	return s
@@ -417,15 +418,15 @@ func absent(f state.Standing) Standing {
 	s := Standing{Class: Absent, Who: Operator}
 	switch {
 	case f.Decision == "":
-		s.Sentence, s.Cure = "No plan has included it yet.", "Run payersync sync."
+		s.Sentence, s.Cure, s.Ends = "No plan has included it yet.", "Start a run.", endsByRun
 	case f.Sending == connector.ChangePending:
-		s.Sentence, s.Cure = "A plan lists its change, but payersync has not sent it yet.", "Run payersync sync. If the plan is above the limits, payersync status shows it."
+		s.Sentence, s.Cure, s.Ends = "A plan lists its change, but payersync has not sent it yet.", Planned, endsByPlan
 	case f.Sending != "":
 		s.Sentence, s.Cure = "payersync sent a request, and its outcome is unknown.", "Nothing: the next run checks this by itself."
 	case f.BillingID != "":
 		s.Sentence, s.Cure = "payersync has not confirmed its customer yet.", "Nothing: the next run reads it."
 	default:
-		s.Sentence, s.Cure = "The billing service has no customer for it yet.", "Run payersync sync."
+		s.Sentence, s.Cure, s.Ends = "The billing service has no customer for it yet.", "Start a run.", endsByRun
 	}
 	return s
 }
@@ -456,14 +457,14 @@ func NotAsked(u state.Unasked) Standing {
 	switch u.Why {
 	case connector.UnaskedNoEmail:
 		s.Step, s.Who = NoEmail, Books
-		s.Sentence, s.Cure = "No contact has an e-mail address, so payersync requests no mandate.", "Enter an e-mail address in the accounting system, or request a mandate with payersync mandates request."
+		s.Sentence, s.Cure, s.Ends = "No contact has an e-mail address, so payersync requests no mandate.", "Enter an e-mail address in the accounting system, or request a mandate.", endsByRequest
 	case connector.UnaskedPerson:
-		s.Sentence, s.Cure = "A person decided to request no mandate from this payer.", "If that is intended, nothing. To take the decision back: payersync payers ask --undo."
+		s.Sentence, s.Cure, s.Ends = "A person decided to request no mandate from this payer.", "If that is intended, nothing. Otherwise, take the decision back.", endsByRule
 	case connector.UnaskedRule:
 		s.Sentence = fmt.Sprintf("payersync requests no mandate from this payer: %s.", connector.AskingRule("", u.Line))
-		s.Cure = "If that is intended, nothing. To request one from this payer: payersync payers ask. For more payers, change the rule."
+		s.Cure, s.Ends = "If that is intended, nothing. For more payers, change the rule. For this payer alone, request one.", endsByAsking
 	default:
-		s.Who, s.Sentence, s.Cure = Operator, "payersync has not requested a mandate yet.", "Run payersync sync."
+		s.Who, s.Sentence, s.Cure, s.Ends = Operator, "payersync has not requested a mandate yet.", "Start a run.", endsByRun
 	}
 	return s
 }
@@ -548,10 +549,11 @@ func awaiting(f state.Standing) Standing {
 		s.Step, s.Who, s.Cure = Sent, Payer, "Wait, or call the payer."
 		s.Sentence = fmt.Sprintf("The payer was sent the signing link %s, and has not signed.", often(times))
 	default:
-		s.Step, s.Who, s.Sentence, s.Cure = NotSent, You, "Nobody has sent the signing link to the payer.", "See payersync letters plan for the date of the letter, or send it yourself: payersync mandates handover."
+		s.Step, s.Who, s.Sentence, s.Cure = NotSent, You, "Nobody has sent the signing link to the payer.", "See the plan of letters for the date of the letter, or send it yourself."
+		s.Ends = endsByHand
 	}
 	if f.Letters.Unclear > 0 {
-		s.Note = fmt.Sprintf("payersync does not know whether %s arrived: payersync letters list --state unclear.", connector.Plural(f.Letters.Unclear, "letter"))
+		s.Note = fmt.Sprintf("payersync does not know whether %s arrived.", connector.Plural(f.Letters.Unclear, "letter"))
 	}
 	return s
 }

@@ -202,7 +202,7 @@ func (r *run) sendAgain(ctx context.Context, c state.Change, looked bool) error 
 func (r *run) giveUp(ctx context.Context, c state.Change) error {
 	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
 		return errors.Join(tx.LookedFor(c), tx.CloseWith(r.id, c, connector.ChangeHeld, connector.ReasonNoAnswer,
-			fmt.Sprintf("The customer was sent %s and never answered for; the billing service does not have it. Use payersync attention retry.", connector.Plural(c.Attempts, "time"))))
+			fmt.Sprintf("The customer was sent %s and never answered for; the billing service does not have it. Try again when it works.", connector.Plural(c.Attempts, "time"))))
 	})
 }
 

@@ -196,6 +196,19 @@ func (e *UnprovenError) Error() string {
 	return fmt.Sprintf("%s: after updates, customers did not show %s as they should. %s", waiting(e.Held), JoinPaths(e.Lost), WayOutOfDoubt(e.Lost))
 }
 
+// Steps returns the steps of a person after updates have lost values.
+func (e *UnprovenError) Steps() []connector.Step {
+	if len(e.Lost) == 0 {
+		return nil
+	}
+	return StepsOutOfDoubt()
+}
+
+// StepsOutOfDoubt returns the steps of WayOutOfDoubt.
+func StepsOutOfDoubt() []connector.Step {
+	return []connector.Step{{Do: connector.DoProbe}, {Do: connector.DoTrustWhatIsShown}}
+}
+
 func waiting(n int) string {
 	if n == 1 {
 		return "1 update waits"
@@ -205,8 +218,7 @@ func waiting(n int) string {
 
 // WayOutOfDoubt names the settings likely at fault for paths lost by updates, and the next step.
 func WayOutOfDoubt(lost []string) string {
-	return fmt.Sprintf("Compare %s with what the service documents, and run payersync check --probe --allow-writes CUSTOMER; "+
-		"if what was seen is right: payersync environment move --trust --reason TEXT", strings.Join(SettingsOf(lost), " and "))
+	return fmt.Sprintf("Compare %s with what the service documents, and probe the service. If what you see is right, trust it.", strings.Join(SettingsOf(lost), " and "))
 }
 
 // SettingsOf names the settings likely at fault for paths lost by updates.

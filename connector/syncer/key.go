@@ -227,11 +227,11 @@ func (k keyKnown) because(reason connector.Reason) string {
 	case reason == connector.ReasonKeyUnderWay:
 		return fmt.Sprintf("A request for record %s with the same key may still arrive. Nothing is sent before that is over.", k.sender)
 	case reason == connector.ReasonKeyDisputed && k.rejected:
-		return fmt.Sprintf("The customer %s carries this record's key, and a person said that it is not the record's. Take the key off it in the billing service, or say that it is after all: payersync payers same.", k.facts.Holder)
+		return fmt.Sprintf("The customer %s carries this record's key, and a person said that it is not the record's. Take the key off it in the billing service, or say that it is after all.", k.facts.Holder)
 	case reason == connector.ReasonKeyDisputed && len(k.against) == 0:
 		return fmt.Sprintf("The customer %s carries this record's number without an organisation, and shows nothing else of the record, so payersync did not link it.", k.facts.Holder)
 	case reason == connector.ReasonKeyDisputed && k.unscoped:
-		return fmt.Sprintf("The customer %s carries this record's number without an organisation and differs in %s, so payersync did not link it. If it is another company's, payersync payers different gives the record one of its own.", k.facts.Holder, inWords(k.against))
+		return fmt.Sprintf("The customer %s carries this record's number without an organisation and differs in %s, so payersync did not link it. If it is another company's, say so, and the record gets a customer of its own.", k.facts.Holder, inWords(k.against))
 	case reason == connector.ReasonKeyDisputed:
 		return fmt.Sprintf("The customer %s carries this record's key and looks like somebody else. It differs in %s, so payersync did not link it.", k.facts.Holder, inWords(k.against))
 	case reason == connector.ReasonLikeness:

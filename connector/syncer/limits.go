@@ -9,6 +9,7 @@ import (
 
 	"payersync/connector"
 	"payersync/state"
+	"strconv"
 )
 
 // Guards are the limits for plans: a plan above them waits for a person (fault F74). The counts cover the whole plan
@@ -143,11 +144,24 @@ type Standstill struct{ Plan state.Plan }
 // Error says what is missing, and what a person may do about it.
 func (e *Standstill) Error() string {
 	if e.Plan.Lost > 0 {
-		return fmt.Sprintf("%s Nothing is sent. See whom and why: payersync plan show %d; put the mapping or the records right, "+
-			"or if it is meant, let them go: payersync plan approve %[2]d", e.Plan.Limits, e.Plan.ID)
+		return e.Plan.Limits + " Nothing is sent. Look at the plan, and put the mapping or the records right. If it is meant, approve the plan."
 	}
-	return fmt.Sprintf("%s None of them counts as gone, and nothing was planned. See what the connected user may read or what was exported; "+
-		"if they are meant to be gone, let them go: payersync plan approve %d", e.Plan.Limits, e.Plan.ID)
+	return e.Plan.Limits + " None of them counts as gone, and nothing was planned. See what the connected user may read or what was exported. If they are meant to be gone, approve the plan."
+}
+
+// Steps returns the steps of a person on the plan.
+func (e *Standstill) Steps() []connector.Step {
+	steps := StepsOfPlan(e.Plan.ID)
+	if e.Plan.Lost > 0 {
+		return steps
+	}
+	return steps[1:] // the plan has no change to show
+}
+
+// StepsOfPlan returns the steps that show a plan and approve it.
+func StepsOfPlan(id int64) []connector.Step {
+	of := strconv.FormatInt(id, 10)
+	return []connector.Step{{Do: connector.DoShowPlan, Of: of}, {Do: connector.DoApprovePlan, Of: of}}
 }
 
 // guard checks the plan against the limits. A plan above them needs approval and waits until then. If the operator has
@@ -267,7 +281,7 @@ func (r *run) letWithin(ctx context.Context, plan *state.Plan, linked int) error
 
 // Rejected describes the effect of a rejected plan.
 func Rejected(p state.Plan) string {
-	return fmt.Sprintf("Plan %d was rejected by %s: nothing of it is sent while it says the same. See it with payersync plan show %[1]d; payersync plan approve %[1]d sends it all the same.", p.ID, p.RejectedBy)
+	return fmt.Sprintf("Plan %d was rejected by %s: nothing of it is sent while it stays the same. To send it all the same, approve it.", p.ID, p.RejectedBy)
 }
 
 // released reports whether something of the plan was approved, though the plan waits.

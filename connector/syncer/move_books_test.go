@@ -13,6 +13,7 @@ import (
 	"payersync/connector/syncer"
 	"payersync/mapping"
 	"payersync/state"
+	"slices"
 )
 
 // next is the connection that books move to in these tests.
@@ -128,7 +129,7 @@ func TestBooksThatMovedKeepCustomersAndMandates(t *testing.T) {
 	}
 	_, err = w.syncer.Run(t.Context(), w.connection(), syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test"})
 	var moved *state.MovedError
-	if !errors.As(err, &moved) || moved.New != next || !strings.Contains(err.Error(), "payersync connections move acme ledger-two --undo") {
+	if !errors.As(err, &moved) || moved.New != next || !slices.Equal(connector.StepsOf(err), []connector.Step{{Do: connector.DoUndoMoveBooks, Connection: "acme", Of: next}}) {
 		t.Errorf("a run of the old books: %v", err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"payersync/connector/accounting"
 	"payersync/connector/syncer"
 	"payersync/state"
+	"slices"
 )
 
 // diary is a source that gives what changed, notes what it was asked for, and
@@ -442,7 +443,7 @@ func TestNothingIsConcludedFromADisconnectedSource(t *testing.T) {
 	all := w.books.records
 	w.books.records, w.books.broken = all[:1], &accounting.Disconnected{Reason: "the consent was withdrawn"}
 	res := w.diaryRun(d, "acme", connector.RunBackfill)
-	if res.Outcome != connector.RunFailed || !strings.Contains(res.Err.Error(), "payersync connect") {
+	if res.Outcome != connector.RunFailed || !slices.Equal(connector.StepsOf(res.Err), []connector.Step{{Do: connector.DoConnect}}) {
 		t.Errorf("the run ended %s: %v", res.Outcome, res.Err)
 	}
 	if got := w.sourceState("acme").State; got != state.SourceDisconnected || len(w.attention()) > 0 || len(w.service.Customers()) != 3 {

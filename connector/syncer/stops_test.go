@@ -210,7 +210,7 @@ func TestANewConnectionStopsWhereItsRecordsLookLikeThePayersOfAnother(t *testing
 				}
 				return
 			}
-			if res.Counts.Created != 0 || !strings.Contains(res.Plan.Limits, connector.Plural(c.shared, "record")+" of acme look") || !strings.Contains(res.Plan.Limits, "payersync connections move --separate before acme") {
+			if res.Counts.Created != 0 || !strings.Contains(res.Plan.Limits, connector.Plural(c.shared, "record")+" of acme look") || !strings.Contains(res.Plan.Limits, "if these are another company's, say so") {
 				t.Fatalf("%d were created, and the plan waits because %q", res.Counts.Created, res.Plan.Limits)
 			}
 			decide := func(f func(*state.Tx, state.ConnectionDecision) error) {

@@ -65,5 +65,5 @@ func wordSpent(billingID string, why connector.Reason) string {
 	case connector.ReasonForeignChange:
 		what = "did not come to show the key that was written on it"
 	}
-	return fmt.Sprintf("The customer %s, which was to be this record's, %s. Nothing is sent for the record before you decide again: payersync payers match.", billingID, what)
+	return fmt.Sprintf("The customer %s, which was to be this record's, %s. Nothing is sent for the record before you decide again.", billingID, what)
 }

@@ -140,7 +140,7 @@ func (r *Run) stale(ctx context.Context) error {
 	}
 	swept, err := r.Ledger.LastPass(ctx)
 	if err == nil && !swept.After(index.Doubted()) {
-		err = errors.New("the ledger was put back or restored, and how mandates stand was not read since: payersync sweep reads it")
+		err = connector.Advise(errors.New("the ledger was put back or restored, and how mandates stand was not read since. A sweep reads it"), connector.Step{Do: connector.DoSweep})
 	}
 	return err
 }

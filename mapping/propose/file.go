@@ -6,19 +6,16 @@ import (
 )
 
 // top is how a proposed mapping begins.
-const top = `# How a row of the %s becomes a customer of the billing service. payersync init
-# proposed it; behind each # is why.%s%s Correct what is wrong, then look at what it does:
-#
-#   payersync mapping check      is the file right?
-#   payersync mapping fields     which columns and functions are there?
-#   payersync plan               what would be done? nothing is sent
+const top = `# How a row of the %s becomes a customer of the billing service. payersync
+# proposed it; behind each # is why.%s%s Correct what is wrong, then look at what it does%s
 
 version: 1
 source: %s
 `
 
-// File returns the mapping file, with the reasons as comments.
-func (p Proposal) File() []byte {
+// File returns the mapping file, with the reasons as comments. Its head has these commands, each with its purpose; they
+// show the effect of the file.
+func (p Proposal) File(commands ...string) []byte {
 	source, rows := "csv", "export"
 	if p.Stored {
 		source, rows = "sql", "query"
@@ -31,7 +28,11 @@ func (p Proposal) File() []byte {
 	if p.Recognised != nil {
 		recognised = " " + oneLine(p.Recognised.String()) + "\n#"
 	}
-	fmt.Fprintf(&f.text, top, rows, recognised, part, source)
+	ways := "."
+	if len(commands) > 0 {
+		ways = ":\n#\n#   " + strings.Join(commands, "\n#   ")
+	}
+	fmt.Fprintf(&f.text, top, rows, recognised, part, ways, source)
 	for _, r := range p.Rules {
 		f.rules[r.Path] = r
 	}

@@ -16,7 +16,7 @@ import (
 // maxDepth is how deep blocks may nest.
 const maxDepth = 64
 
-const isEmpty = "the file is empty; payersync init FOLDER writes one to begin with into a new folder: take it from there"
+const isEmpty = `the file is empty; start with "version: 1", or take the mapping of a new set-up folder`
 
 // otherFormats are files of other programs, by how they begin.
 var otherFormats = []struct{ begin, name string }{

@@ -24,6 +24,7 @@ import (
 
 	"filippo.io/age"
 
+	"payersync/connector"
 	"payersync/state"
 	"payersync/state/files"
 )
@@ -293,7 +294,7 @@ func wrong(found []state.Damage, err error) error {
 	if len(found) > 1 {
 		more = fmt.Sprintf(" (and %d more)", len(found)-1)
 	}
-	return fmt.Errorf("the ledger is damaged: %w%s; no older backup was removed: see payersync ledger verify, and keep the file as it is", found[0], more)
+	return connector.Advise(fmt.Errorf("the ledger is damaged: %w%s; no older backup was removed. Keep the file as it is, and see all that is wrong", found[0], more), connector.Step{Do: connector.DoVerify})
 }
 
 // sameLedger verifies a written file, as a restore would.

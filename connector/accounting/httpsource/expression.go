@@ -153,7 +153,7 @@ func languageOf(n names) *conf.Config {
 func (c *compiling) explain(path strict.Path, written string, from int, err error) {
 	var at *file.Error
 	if !errors.As(err, &at) {
-		c.report(c.doc.Problem(path, "this expression cannot be read; see payersync help profiles"))
+		c.report(c.doc.Problem(path, "this expression cannot be read; the guide profiles has the language"))
 		return
 	}
 	message, _, _ := strings.Cut(at.Message, "\n")

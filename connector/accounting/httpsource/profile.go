@@ -25,7 +25,7 @@ type profileFile struct {
 	Model    modelFile              `yaml:"model" jsonschema:"required" jsonschema_description:"What the system does. The walk is derived from it."`
 	Errors   []errorFile            `yaml:"errors" jsonschema_description:"Rules for answers, tried before those of every system."`
 	Record   recordFile             `yaml:"record" jsonschema:"required" jsonschema_description:"What one record looks like."`
-	Probes   []probeFile            `yaml:"probes" jsonschema_description:"Further requests of payersync check."`
+	Probes   []probeFile            `yaml:"probes" jsonschema_description:"Further requests of a check."`
 	Traps    []string               `yaml:"traps" jsonschema_description:"What surprises people about this system."`
 	Fake     *fakeFile              `yaml:"fake" jsonschema_description:"What the system's answers look like, for the model that source check tests the profile with."`
 }

@@ -133,7 +133,7 @@ func New(c Config, d Deps) (*Source, error) {
 		return nil, errors.New("quickbooks source: base_url is no address; omit it, or write https:// and a host")
 	}
 	if c.Company = strings.TrimSpace(c.Company); c.Company == "" || strings.Trim(c.Company, "0123456789") != "" {
-		return nil, errors.New("quickbooks source: company is the company's id and made of digits; payersync connect finds it out")
+		return nil, connector.Advise(errors.New("quickbooks source: company is the company's id and made of digits; giving the consent shows it"), connector.Step{Do: connector.DoConnect})
 	}
 	if c.PageSize = cmp.Or(c.PageSize, 1000); c.PageSize < 2 || c.PageSize > 1000 {
 		return nil, fmt.Errorf("quickbooks source: page_size %d is out of range; use 2 to 1000", c.PageSize)

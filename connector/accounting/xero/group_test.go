@@ -124,7 +124,7 @@ func TestXerosTroublesSayWhetherAnythingWasWritten(t *testing.T) {
 		if err == nil || errors.Is(err, connector.ErrNotWritten) == written {
 			t.Errorf("%s: %v", fault, err)
 		}
-		if fault == xerotest.NoScope && !strings.Contains(err.Error(), "accounting.contacts: give the consent anew with payersync connect") {
+		if fault == xerotest.NoScope && !strings.Contains(err.Error(), "accounting.contacts: give the consent again") {
 			t.Errorf("a missing scope is told as %v", err)
 		}
 	}

@@ -272,7 +272,7 @@ func (w *Writer) consent() string {
 	if w.source.config.CustomConnection {
 		return "writing needs the scope accounting.contacts: add it to the Custom Connection at developer.xero.com, and have it authorised again"
 	}
-	return "writing needs the scope accounting.contacts: give the consent anew with payersync connect"
+	return "writing needs the scope accounting.contacts: give the consent again, with this scope"
 }
 
 // Probe tests the steps of a write without writing: the group.
