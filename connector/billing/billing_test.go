@@ -87,7 +87,7 @@ func TestNewNeedsTheCredentialsOfItsDialect(t *testing.T) {
 		{"client_credentials", func(cfg *billing.Config) { cfg.ClientSecret = connector.Secret{} }, "client_secret"},
 		{"client_credentials", func(cfg *billing.Config) { cfg.ClientID = "" }, "client_id"},
 		{"static", func(*billing.Config) {}, "api_token"},
-		{"authorization_code", func(*billing.Config) {}, "nobody has given consent yet; run payersync connect"},
+		{"authorization_code", func(*billing.Config) {}, "nobody has given consent yet. Use client_credentials, or give it"},
 	}
 	for _, tt := range tests {
 		cfg := config(answers(500, "", ""))

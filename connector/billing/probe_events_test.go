@@ -22,7 +22,7 @@ func TestAProbeHoldsTheNamesOfEventsAgainstThoseOfTheSubscriptions(t *testing.T)
 		certainty  billing.Certainty
 		says       string
 	}{
-		{"none is shown", usual, nil, nil, "", billing.Unknown, "payersync webhooks subscribe makes one"},
+		{"none is shown", usual, nil, nil, "", billing.Unknown, "subscribe to webhooks, and a probe"},
 		{"as named", usual, list("customer", "dd-mandate"), nil, "dd-mandate, customer", billing.Likely, "by these names"},
 		{"as named, and more", usual, list("invoice", "customer", "dd-mandate"), nil, "dd-mandate, customer", billing.Likely, "by these names"},
 		{"in another case", usual, list("CUSTOMER", "dd-mandate"), nil, "dd-mandate, CUSTOMER", billing.Likely, "customer in another spelling"},

@@ -67,7 +67,7 @@ func TestARefusalIsToldWithWhatWasReceived(t *testing.T) {
 func TestARefusalNamesTheCredentialsThatWereShown(t *testing.T) {
 	t.Parallel()
 	for auth, want := range map[string]string{
-		"client_credentials": "compare billing.client_id and billing.client_secret", "authorization_code": "payersync connect billing", "static": "compare billing.api_token",
+		"client_credentials": "compare billing.client_id and billing.client_secret", "authorization_code": "compare its rights, or give it again", "static": "compare billing.api_token",
 	} {
 		for status, answer := range map[int]string{401: `{"error":"invalid_token"}`, 403: `{}`} {
 			cfg := config(roundTrip(func(r *http.Request) (*http.Response, error) {

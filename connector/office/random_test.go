@@ -279,6 +279,6 @@ func (w *world) checkCount(t *testing.T, seed uint64) {
 
 // wordless returns a standing without its words.
 func wordless(s standing.Standing) standing.Standing {
-	s.Sentence, s.Cure, s.Note = "", "", ""
+	s.Sentence, s.Cure, s.Note, s.Ends = "", "", "", 0
 	return s
 }

@@ -64,7 +64,7 @@ func (k Switch) values() []string {
 func TestASlipNamesTheSwitchWhatItTakesAndTheNearest(t *testing.T) {
 	for _, tt := range []struct{ name, value, want string }{
 		{"external_dat", "map", "did you mean external_data?"},
-		{"zzz", "1", "payersync sandbox --help"},
+		{"zzz", "1", "the help of the sandbox lists them"},
 		{"external_data", "arry", "did you mean array?) use map, list, object, array"},
 		{"list.default_size", "0", "use a number above 0"},
 		{"link_life", "-1s", "use a length of time"},

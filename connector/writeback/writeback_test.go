@@ -757,7 +757,7 @@ func TestARestoredLedgerWritesNothingBeforeASweep(t *testing.T) {
 	d.do((*state.Tx).MarkRestored)
 	d.books.edit("C0000", "dd active") // which the lost part of the ledger knew
 	d.observed(connector.MandatePending, 0, 1)
-	if r := d.run(); r.Written != 0 || r.Later != 3 || !strings.Contains(r.Problem, "payersync sweep") || d.books.field["C0001"] != "dd asked" {
+	if r := d.run(); r.Written != 0 || r.Later != 3 || !strings.Contains(r.Problem, "A sweep reads it") || d.books.field["C0001"] != "dd asked" {
 		t.Errorf("before a sweep: %+v, %v", r, d.books.field)
 	}
 	d.now = d.now.Add(time.Minute)
