@@ -1,0 +1,179 @@
+package state
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// planColumns are those of a plan. A rejected plan stored as waiting waits for nobody.
+const planColumns = `plan_id, connection, run_id, hash, mapping_version, CASE WHEN state = 'waiting' AND rejected_at IS NOT NULL THEN 'rejected' ELSE state END,
+	created_at, creates, adopts, updates, links, holds, alike, missing, lost, limits, approved_by, approved_at, rejected_by, rejected_at, rejected_why, ` + sentBy
+
+const finishedPlans = " FROM (SELECT * FROM plans WHERE " + isFinished + ") AS plans "
+
+// WaitingPlans returns the plans that wait for approval, oldest first.
+func (l *Ledger) WaitingPlans(ctx context.Context) ([]Plan, error) {
+	return l.plans(ctx, "WHERE state = 'waiting' AND rejected_at IS NULL ORDER BY plan_id")
+}
+
+// RejectedPlans returns the plans that were rejected and still say what would be done,
+// oldest first.
+func (l *Ledger) RejectedPlans(ctx context.Context) ([]Plan, error) {
+	return l.plans(ctx, "WHERE state = 'waiting' AND rejected_at IS NOT NULL ORDER BY plan_id")
+}
+
+// StoredPlans returns every plan that was ever made, of one connection or of all, oldest
+// first.
+func (l *Ledger) StoredPlans(ctx context.Context, connection string) ([]Plan, error) {
+	return l.plans(ctx, "WHERE connection = ?1 OR ?1 = '' ORDER BY plan_id", connection)
+}
+
+// PlanPage returns decided plans, the newest first, older than the plan before; 0 starts with the newest. It
+// omits plans without changes.
+func (l *Ledger) PlanPage(ctx context.Context, before int64, limit int) ([]Plan, error) {
+	return l.plans(ctx, `WHERE (state <> 'waiting' OR rejected_at IS NOT NULL) AND creates + adopts + updates + links + missing + lost > 0
+		AND (?1 = 0 OR plan_id < ?1) ORDER BY plan_id DESC LIMIT ?2`, before, limit)
+}
+
+// FindPlan returns the plan with this number, or whose hash begins with id (8
+// characters at least); ErrPlanNotWaiting when there is none.
+func (l *Ledger) FindPlan(ctx context.Context, id string) (Plan, error) {
+	found, err := l.plans(ctx, "WHERE cast(plan_id AS TEXT) = ?1 OR (length(?1) >= 8 AND substr(hash, 1, length(?1)) = ?1) ORDER BY plan_id DESC LIMIT 1", id)
+	if err != nil {
+		return Plan{}, err
+	}
+	if len(found) == 0 {
+		return Plan{}, ErrPlanNotWaiting
+	}
+	return found[0], nil
+}
+
+// queryPlan returns one plan; the zero plan when there is none.
+func (tx *Tx) queryPlan(where string, args ...any) (Plan, error) {
+	rows, err := tx.query("SELECT "+planColumns+finishedPlans+where, args...)
+	if err != nil {
+		return Plan{}, err
+	}
+	found, err := scanPlans(rows)
+	if err != nil || len(found) == 0 {
+		return Plan{}, err
+	}
+	return found[0], nil
+}
+
+// Share is how much of a plan is still to be done, as the ledger has it now.
+type Share struct {
+	Pending  int    `json:"pending"`  // changes that were not sent
+	Approved int    `json:"approved"` // of those: the next run sends them
+	LeftOut  int    `json:"left_out"` // of those: left out of an approval, or rejected
+	Reads    string `json:"-"`        // hash of what the plan says by now: see Tx.StillReads
+	Newest   int64  `json:"-"`        // the change that was planned last; 0 for none
+}
+
+// ShareOf returns how much of a plan is still to be done.
+func (l *Ledger) ShareOf(ctx context.Context, p Plan) (Share, error) {
+	return shareOf(p, func(query string, args ...any) (*sql.Rows, error) { return l.query(ctx, query, args...) })
+}
+
+// StillReads fails with ErrPlanChanged unless a plan is the same as when its Share was taken. It
+// has the same state and the same waiting changes, and nobody has decided otherwise about one of
+// them. Only changes seen by a person are approved.
+func (tx *Tx) StillReads(plan int64, reads string) error {
+	p, err := tx.queryPlan("WHERE plan_id = ?", plan)
+	if err != nil {
+		return err
+	}
+	now, err := shareOf(p, tx.query)
+	if err == nil && now.Reads != reads {
+		err = ErrPlanChanged
+	}
+	return err
+}
+
+func shareOf(p Plan, query func(string, ...any) (*sql.Rows, error)) (s Share, err error) {
+	rows, err := query("SELECT c.change_id, c.change_hash, "+approvedAs("c")+`, c.left_out FROM changes c
+		WHERE c.connection = ? AND `+p.inChanges()+` = ? AND c.state = 'pending' ORDER BY c.change_id`, p.Connection, p.ID)
+	if err != nil {
+		return s, fmt.Errorf("read the changes of plan %d: %w", p.ID, err)
+	}
+	defer rows.Close()
+	h := sha256.New()
+	fmt.Fprintf(h, "%d %s %s\n", p.ID, p.Hash, p.State)
+	for rows.Next() {
+		var id int64
+		var hash string
+		var approved, leftOut bool
+		if err := rows.Scan(&id, &hash, &approved, &leftOut); err != nil {
+			return s, err
+		}
+		s.Pending++
+		s.Newest = id
+		switch {
+		case approved:
+			s.Approved++
+		case leftOut:
+			s.LeftOut++
+		}
+		fmt.Fprintf(h, "%d %s %t %t\n", id, hash, approved, leftOut)
+	}
+	s.Reads = hex.EncodeToString(h.Sum(nil))
+	return s, rows.Err()
+}
+
+func (l *Ledger) plans(ctx context.Context, where string, args ...any) ([]Plan, error) {
+	rows, err := l.query(ctx, "SELECT "+planColumns+finishedPlans+where, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read the plans: %w", err)
+	}
+	plans, err := scanPlans(rows)
+	if err != nil || !slices.ContainsFunc(plans, Plan.isStopped) {
+		return plans, err
+	}
+	stops, err := l.CreateStops(ctx, "")
+	for i, p := range plans {
+		for _, s := range stops {
+			if p.isStopped() && s.Connection == p.Connection {
+				plans[i].Stops = append(plans[i].Stops, s)
+			}
+		}
+	}
+	return plans, err
+}
+
+// isStopped reports whether creates of the plan may wait for a person's decision.
+func (p Plan) isStopped() bool { return p.State == PlanWaiting && p.Creates > 0 }
+
+func scanPlans(rows *sql.Rows) ([]Plan, error) {
+	defer rows.Close()
+	out := []Plan{}
+	for rows.Next() {
+		var p Plan
+		var at, approved, rejected sql.NullString
+		var sent string
+		if err := rows.Scan(&p.ID, &p.Connection, &p.RunID, &p.Hash, &p.Mapping, &p.State, &at, &p.Creates, &p.Adopts, &p.Updates, &p.Links, &p.Holds, &p.Alike, &p.Missing, &p.Lost, &p.Limits,
+			&p.ApprovedBy, &approved, &p.RejectedBy, &rejected, &p.Rejection, &sent); err != nil {
+			return nil, fmt.Errorf("read the plans: %w", err)
+		}
+		var made, yes, no, runs error
+		p.CreatedAt, made = parseTime(at)
+		p.ApprovedAt, yes = parseTime(approved)
+		p.RejectedAt, no = parseTime(rejected)
+		p.SentBy, runs = openRuns(sent)
+		if err := errors.Join(made, yes, no, runs); err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	return out, rows.Err()
+}
+
+// LinkedCount returns how many payers of the connection are linked: the base of
+// the percentage guards.
+func (l *Ledger) LinkedCount(ctx context.Context, connection string) (int, error) {
+	return single[int](l.queryRow(ctx, "SELECT count(*) FROM payers p WHERE p.connection = ? AND p.billing_id IS NOT NULL AND NOT "+isMissing, connection))
+}
