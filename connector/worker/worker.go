@@ -116,35 +116,6 @@ type Worker struct {
 	asked sync.WaitGroup // running requests of people
 }
 
-// job is the worker's state of a Job, by name.
-type job struct {
-	name    string
-	delay   time.Duration
-	catchUp atomic.Bool
-	parked  atomic.Pointer[time.Time]
-	busy    sync.Mutex           // held while it is at work or parked
-	work    atomic.Pointer[work] // its present work
-
-	// These are the worker's to lock.
-	task  cron.Job // nil until the worker runs
-	entry cron.EntryID
-	kept  context.Context // ends when the job is one of the worker's no more
-	drop  context.CancelFunc
-}
-
-// work is a Job with its schedule, as it was given at a time.
-type work struct {
-	Job
-	schedule cron.Schedule
-}
-
-// times are when cron is to start a job.
-type times struct {
-	*job
-	schedule cron.Schedule
-	missed   bool // its time passed while nobody looked; used by one goroutine at a time
-}
-
 // New returns a worker, not running yet. Its error lists every invalid job, with the reason.
 func New(cfg Config) (*Worker, error) {
 	if cfg.DrainEvery <= 0 {
@@ -199,25 +170,6 @@ func parseJobs(jobs []Job) (works []work, err error) {
 		works = append(works, work{j, schedule})
 	}
 	return works, errors.Join(problems...)
-}
-
-// job returns the job of a name, and creates it if it is new.
-func (w *Worker) job(name string) *job {
-	if w.jobs[name] == nil {
-		w.jobs[name] = &job{name: name}
-		if w.cfg.Jitter > 0 {
-			w.jobs[name].delay = time.Duration(w.cfg.Rand.Int64N(int64(w.cfg.Jitter)))
-		}
-	}
-	return w.jobs[name]
-}
-
-// give replaces the job's work from now on.
-func (j *job) give(wk work) {
-	j.work.Store(&wk)
-	if j.drop == nil {
-		j.kept, j.drop = context.WithCancel(context.Background())
-	}
 }
 
 // Nudge asks for a drain soon. It never blocks. Nudges before the drain begins count as one; a nudge during a
@@ -440,38 +392,6 @@ func (w *Worker) untilDrain(ctx context.Context) time.Duration {
 	return min(max(due.Sub(w.cfg.Now()), DrainPace), w.cfg.DrainEvery)
 }
 
-// task returns the job as cron runs it. The panic is caught inside: the other way round it
-// would leave the job marked as running for ever.
-func (w *Worker) task(ctx context.Context, j *job) cron.Job {
-	log := cronLog{j, w.cfg.Report}
-	once := cron.Recover(log)(cron.FuncJob(func() { w.work(ctx, j) }))
-	return cron.FuncJob(func() {
-		if !j.busy.TryLock() {
-			log.skipped()
-			return
-		}
-		defer j.busy.Unlock()
-		once.Run()
-	})
-}
-
-// work runs the job, and again after each pause. A parked job counts as running, so its ticks are skipped.
-func (w *Worker) work(ctx context.Context, j *job) {
-	trigger := j.trigger()
-	for ctx.Err() == nil {
-		kept := w.keptOf(j)
-		if kept == nil {
-			return
-		}
-		w.cfg.Report(Event{Job: j.name, Outcome: Begun, Trigger: trigger})
-		e := w.once(ctx, j.name, trigger, j.work.Load().Run)
-		w.cfg.Report(e)
-		if e.Outcome != Parked || !w.wait(ctx, kept, j, e.Until) {
-			return
-		}
-	}
-}
-
 // keptOf returns a context that ends when the worker drops the job; nil if it already has.
 func (w *Worker) keptOf(j *job) context.Context {
 	w.mu.Lock()
@@ -518,22 +438,4 @@ func (w *Worker) wait(ctx, kept context.Context, j *job, until time.Time) bool {
 	case <-timer.C:
 		return true
 	}
-}
-
-// Next returns when cron is to start the job after t: at once when it was
-// missed, else by its schedule and its delay.
-func (at *times) Next(t time.Time) time.Time {
-	if at.missed {
-		at.missed = false
-		at.catchUp.Store(true)
-		return t
-	}
-	return at.schedule.Next(t.Add(-at.delay)).Add(at.delay)
-}
-
-func (j *job) trigger() string {
-	if j.catchUp.Swap(false) {
-		return TriggerCatchUp
-	}
-	return TriggerSchedule
 }
