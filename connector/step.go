@@ -91,7 +91,7 @@ func StepsOf(err error) (steps []Step) {
 			}
 		}
 	}
-	if of, ok := err.(interface{ Steps() []Step }); ok { //nolint:errorlint // the branches below reach the wrapped errors
+	if of, ok := err.(interface{ Steps() []Step }); ok { // the branches below reach the wrapped errors
 		add(of.Steps())
 	}
 	switch e := err.(type) { //nolint:errorlint // this walks the tree

@@ -28,20 +28,22 @@ keeps the plan. A plan above the limits waits for a person: payersync plan appro
 releases it, in whole or in part, and payersync plan reject rejects it.`,
 		Example: "  payersync plan acme\n  payersync plan show 12\n  payersync plan reject 12 --reason 'the export was wrong'",
 		RunE: func(cmd *cobra.Command, names []string) error {
-			return a.runConnections(cmd.Context(), names, func(ctx context.Context, s *session.Session, conn syncer.Connection) (int, error) {
-				res, err := a.runOne(ctx, s, conn, syncer.Options{Kind: connector.RunPlan, Trigger: "manual"})
-				if err != nil {
-					return exitCode(err), err
-				}
-				if res.Err != nil && (res.Plan == nil || res.Plan.Lost == 0) {
-					return codeOf(res), res.Err
-				}
-				return codeOf(res), a.showPlan(ctx, s, res, limit)
-			})
+			return a.runConnections(cmd.Context(), names,
+				func(ctx context.Context, s *session.Session, conn syncer.Connection) (int, error) {
+					res, err := a.runOne(ctx, s, conn, syncer.Options{Kind: connector.RunPlan, Trigger: "manual"})
+					if err != nil {
+						return exitCode(err), err
+					}
+					if res.Err != nil && (res.Plan == nil || res.Plan.Lost == 0) {
+						return codeOf(res), res.Err
+					}
+					return codeOf(res), a.showPlan(ctx, s, res, limit)
+				})
 		},
 	}
 	c.AddCommand(a.plansListCmd(), a.plansShowCmd(), a.approveCmd(), a.plansRejectCmd())
-	c.Flags().IntVar(&limit, "limit", 50, "print at most so many changes of a connection, and as many records on hold; 0 prints all, and so does JSON")
+	c.Flags().IntVar(&limit, "limit", 50,
+		"print at most so many changes of a connection, and as many records on hold; 0 prints all, and so does JSON")
 	return c
 }
 
@@ -98,11 +100,11 @@ func (a *app) showPlan(ctx context.Context, s *session.Session, res syncer.Resul
 	var stands *syncer.Standstill
 	switch {
 	case errors.As(res.Err, &stands):
-		fmt.Fprintf(a.Out, "A standstill: %s\n", stands)
+		fmt.Fprintf(a.Out, "A standstill: %s\n", errorText(stands))
 	case res.Plan.WaitsForDecision():
-		fmt.Fprintln(a.Out, res.Plan.Limits)
+		fmt.Fprintln(a.Out, limitsText(res.Plan))
 	case res.Plan.Limits != "" && res.Plan.State != state.PlanRejected:
-		fmt.Fprintf(a.Out, "Above the limits: %s\nIt waits until: payersync plan approve %d\n", res.Plan.Limits, res.Plan.ID)
+		fmt.Fprintf(a.Out, "Above the limits: %s\nIt waits until: payersync plan approve %d\n", limitsText(res.Plan), res.Plan.ID)
 	}
 	return nil
 }
@@ -155,11 +157,13 @@ func sendingTime(p state.Plan, rate float64) string {
 	if takes < 10*time.Second {
 		return ""
 	}
-	return fmt.Sprintf("Sending takes about %s, at %v requests a second (billing.rate_per_second).", office.Roughly(takes), rate)
+	return fmt.Sprintf("Sending takes about %s, at %v requests a second (billing.rate_per_second).", office.Roughly(takes),
+		rate)
 }
 
 func (a *app) printChange(c state.Change) {
-	fmt.Fprintf(a.Out, "  %s %s  (%s)\n", a.action(string(c.Does())), show.Visible(c.Payer.SourceID), show.Visible(c.Payer.Key.String()))
+	fmt.Fprintf(a.Out, "  %s %s  (%s)\n", a.action(string(c.Does())), show.Visible(c.Payer.SourceID),
+		show.Visible(c.Payer.Key.String()))
 	for _, d := range c.Diff {
 		if d.From == "" {
 			fmt.Fprintf(a.Out, "            %s: %q\n", d.Path, show.Visible(d.To))
@@ -184,7 +188,8 @@ func (a *app) action(does string) string {
 }
 
 // eachChange passes on a connection's pending changes, customers first; a limit of 0 means all of them.
-func eachChange(ctx context.Context, s *session.Session, connection string, limit int, do func(state.Change) error) error {
+func eachChange(ctx context.Context, s *session.Session, connection string, limit int,
+	do func(state.Change) error) error {
 	return office.PageThrough(limit, func(lane string, after int64) ([]state.Change, error) {
 		return s.Ledger.Changes(ctx, connection, lane, true, after, office.ChangesRead)
 	}, do)

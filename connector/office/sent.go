@@ -67,10 +67,12 @@ func ReadSendings(name string, r io.Reader, on time.Time) (out []Sending, proble
 			return nil, nil, fmt.Errorf("cannot read %s: it has more than %d rows; divide it", name, sentLines)
 		}
 		line, _ := in.FieldPos(0)
-		s := Sending{Place: fmt.Sprintf("%s line %d: ", name, line), MandateID: cell(row, mandate), Number: cell(row, number), Connection: cell(row, connection), On: on}
+		s := Sending{Place: fmt.Sprintf("%s line %d: ", name, line), MandateID: cell(row, mandate), Number: cell(row, number),
+			Connection: cell(row, connection), On: on}
 		if text := cell(row, day); text != "" {
 			if s.On, err = time.Parse(time.DateOnly, text); err != nil {
-				problems = append(problems, fmt.Errorf("%sthe date of %s is not one; write it as 2026-11-20", s.Place, orNobody(s.Number)))
+				problems = append(problems,
+					fmt.Errorf("%sthe date of %s is not one; write it as 2026-11-20", s.Place, orNobody(s.Number)))
 				continue
 			}
 		}
@@ -78,7 +80,8 @@ func ReadSendings(name string, r io.Reader, on time.Time) (out []Sending, proble
 		case s.MandateID == "" && s.Number == "":
 			problems = append(problems, fmt.Errorf("%sit names nobody: fill in the number", s.Place))
 		case s.On.IsZero():
-			problems = append(problems, fmt.Errorf("%s%s has no date; give the day with --on, or a column date", s.Place, orNobody(s.Number)))
+			problems = append(problems,
+				fmt.Errorf("%s%s has no date; give the day with --on, or a column date", s.Place, orNobody(s.Number)))
 		default:
 			out = append(out, s)
 		}
@@ -140,7 +143,8 @@ type SentResult struct {
 }
 
 // NoteSent notes links sent by somebody else. It reports failures and still notes the others.
-func NoteSent(ctx context.Context, ledger *state.Ledger, sendings []Sending, actor, reason string) (r SentResult, err error) {
+func NoteSent(ctx context.Context, ledger *state.Ledger, sendings []Sending, actor, reason string) (r SentResult,
+	err error) {
 	by, err := indexed(ctx, ledger, sendings)
 	if err != nil {
 		return r, err
@@ -178,7 +182,8 @@ func NoteSent(ctx context.Context, ledger *state.Ledger, sendings []Sending, act
 		if r.Noted == 0 {
 			return nil
 		}
-		return tx.Audit(state.Entry{Actor: actor, Action: "note sent links", Subject: connector.Plural(r.Noted, "mandate"), Reason: reason})
+		return tx.Audit(state.Entry{Actor: actor, Action: "note sent links", Subject: connector.Plural(r.Noted, "mandate"),
+			Reason: reason})
 	})
 	return r, err
 }
@@ -238,12 +243,12 @@ func indexed(ctx context.Context, ledger *state.Ledger, sendings []Sending) (pay
 
 // find returns the mandate of a sent link, or the reason against noting it.
 func (by payersBy) find(s Sending, today time.Time) (state.StandingMandate, error) {
-	refuse := func(why string, args ...any) (state.StandingMandate, error) {
-		return state.StandingMandate{}, fmt.Errorf("%scannot note %s: %s", s.Place, orNobody(s.Number), fmt.Sprintf(why, args...))
+	var m state.StandingMandate
+	refuse := func(why string, args ...any) error {
+		return fmt.Errorf("%scannot note %s: %s", s.Place, orNobody(s.Number), fmt.Sprintf(why, args...))
 	}
-	advise := func(step connector.Step, why string, args ...any) (state.StandingMandate, error) {
-		none, err := refuse(why, args...)
-		return none, connector.Advise(err, step)
+	advise := func(step connector.Step, why string, args ...any) error {
+		return connector.Advise(refuse(why, args...), step)
 	}
 	name := s.Number
 	if s.MandateID != "" {
@@ -257,20 +262,24 @@ func (by payersBy) find(s Sending, today time.Time) (state.StandingMandate, erro
 	}
 	switch {
 	case len(found) == 0 && s.MandateID != "":
-		return advise(connector.Step{Do: connector.DoHandOver}, "no payer has the mandate %s now, so its signing link is no longer of use. Write a new file", s.MandateID)
+		return m, advise(connector.Step{Do: connector.DoHandOver},
+			"no payer has the mandate %s now, so its signing link is no longer of use. Write a new file", s.MandateID)
 	case len(found) == 0:
-		return advise(connector.Step{Do: connector.DoFindPayer}, "no payer with a mandate has this number. Search for the payer")
+		return m, advise(connector.Step{Do: connector.DoFindPayer},
+			"no payer with a mandate has this number. Search for the payer")
 	case len(found) > 1:
-		return refuse("%d payers have this number; add a column connection, or name the mandate's id", len(found))
+		return m, refuse("%d payers have this number; add a column connection, or name the mandate's id", len(found))
 	}
-	m := found[0].Mandate
+	m = found[0].Mandate
 	switch {
 	case s.On.After(today):
-		return refuse("%s is in the future; note it when it is sent", s.On.Format(time.DateOnly))
+		return m, refuse("%s is in the future; note it when it is sent", s.On.Format(time.DateOnly))
 	case s.On.Before(day(m.FirstSeen)):
-		return refuse("%s is before its mandate was there, on %s; check the date", s.On.Format(time.DateOnly), day(m.FirstSeen).Format(time.DateOnly))
+		return m, refuse("%s is before its mandate was there, on %s; check the date", s.On.Format(time.DateOnly),
+			day(m.FirstSeen).Format(time.DateOnly))
 	case m.Status == connector.MandateCreated && !standing.HoldsLink(m):
-		return advise(connector.Step{Act: connector.ActRequest, Of: found[0].SourceID, Connection: found[0].Connection}, "its signing link is lost, so it cannot have been sent from here. Fetch it again")
+		return m, advise(connector.Step{Act: connector.ActRequest, Of: found[0].SourceID, Connection: found[0].Connection},
+			"its signing link is lost, so it cannot have been sent from here. Fetch it again")
 	}
 	return m, nil
 }
