@@ -54,9 +54,12 @@ func TestQuickStartHasTheIntendedMixOfRows(t *testing.T) {
 	t.Parallel()
 	_, records := quickstart(t)
 	kinds := map[string]func(cell map[string]string) bool{
-		"without name":             func(c map[string]string) bool { return c["Name"] == "" },
-		"without e-mail":           func(c map[string]string) bool { return c["Email"] == "" },
-		"e-mail without @":         func(c map[string]string) bool { return c["Email"] != "" && !strings.Contains(c["Email"], "@") },
+		"without name":   func(c map[string]string) bool { return c["Name"] == "" },
+		"without e-mail": func(c map[string]string) bool { return c["Email"] == "" },
+		"e-mail without @": func(c map[string]string) bool {
+			return c["Email"] != "" &&
+				!strings.Contains(c["Email"], "@")
+		},
 		"several e-mails":          func(c map[string]string) bool { return strings.Count(c["Email"], "@") > 1 },
 		"e-mail with capitals":     func(c map[string]string) bool { return c["Email"] != strings.ToLower(c["Email"]) },
 		"line break in address":    func(c map[string]string) bool { return strings.Contains(c["Address"], "\n") },
@@ -90,7 +93,8 @@ func TestQuickStartHasTheIntendedMixOfRows(t *testing.T) {
 		"records": 39, "with a problem": 1,
 		"without name": 1, "without e-mail": 1, "e-mail without @": 1, "several e-mails": 2, "e-mail with capitals": 4,
 		"line break in address": 1, "two addresses": 1, "not active": 1, "formula-like name": 1, "spaces around name": 2,
-		"apostrophe in name": 6, "letters beyond a to z": 5, "quotation marks in name": 1, "lower-case postcode": 3, "phone with international": 1,
+		"apostrophe in name": 6, "letters beyond a to z": 5, "quotation marks in name": 1, "lower-case postcode": 3,
+		"phone with international": 1,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("rows by kind (-want +got):\n%s", diff)

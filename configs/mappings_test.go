@@ -43,11 +43,12 @@ var headers = map[string]struct {
 
 // declared are the sources whose fields are known without a look at their data.
 var declared = map[string]connector.SourceInfo{
-	"mappings/quickbooks.yaml":    {Kind: "quickbooks", Tenant: "9130357849923456", Fields: quickbooks.Fields()},
-	"mappings/sql-dolibarr.yaml":  {Kind: "sql", Snapshot: true, Fields: columns(queries["sql/dolibarr.sql"])},
-	"mappings/sql-erpnext.yaml":   {Kind: "sql", Snapshot: true, Fields: columns(queries["sql/erpnext.sql"])},
-	"mappings/sql-odoo.yaml":      {Kind: "sql", Snapshot: true, Fields: columns(queries["sql/odoo.sql"])},
-	"mappings/sql-gnucash.yaml":   {Kind: "sql", Tenant: "b00c", Snapshot: true, Fields: columns(queries["sql/gnucash.sql"])},
+	"mappings/quickbooks.yaml":   {Kind: "quickbooks", Tenant: "9130357849923456", Fields: quickbooks.Fields()},
+	"mappings/sql-dolibarr.yaml": {Kind: "sql", Snapshot: true, Fields: columns(queries["sql/dolibarr.sql"])},
+	"mappings/sql-erpnext.yaml":  {Kind: "sql", Snapshot: true, Fields: columns(queries["sql/erpnext.sql"])},
+	"mappings/sql-odoo.yaml":     {Kind: "sql", Snapshot: true, Fields: columns(queries["sql/odoo.sql"])},
+	"mappings/sql-gnucash.yaml": {Kind: "sql", Tenant: "b00c", Snapshot: true,
+		Fields: columns(queries["sql/gnucash.sql"])},
 	"mappings/sql-ledgersmb.yaml": {Kind: "sql", Snapshot: true, Fields: columns(queries["sql/ledgersmb.sql"])},
 	"mappings/tryton.yaml":        {Kind: "tryton", Tenant: "books", Fields: tryton.Fields()},
 	"mappings/xero.yaml":          {Kind: "xero", Tenant: "7d0c2f6e-51c5-4c7b-9a35-0f3f0c8a1b2d", Fields: xero.Fields()},
@@ -294,7 +295,8 @@ func TestQuickStartMappingTidiesWhatIsMessy(t *testing.T) {
 	}
 	got := []string{
 		customer("HB002").Name, customer("HB038").Name, customer("HB015").Name,
-		customer("HB004").People[0].Email, customer("HB012").People[0].Email, customer("HB017").People[0].Email, customer("HB035").People[0].Email,
+		customer("HB004").People[0].Email, customer("HB012").People[0].Email, customer("HB017").People[0].Email,
+		customer("HB035").People[0].Email,
 		customer("HB005").Addresses[0].Line1, customer("HB011").Addresses[0].PostCode,
 	}
 	want := []string{

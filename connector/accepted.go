@@ -84,7 +84,8 @@ func (c Customer) PathBefore(path string, accepted []Accepted) string {
 
 // with is With, and leaves nothing out.
 func (c Customer) with(accepted []Accepted) Customer {
-	out := Customer{Name: c.Name, People: slices.Clone(c.People), Addresses: slices.Clone(c.Addresses), ExternalData: maps.Clone(c.ExternalData)}
+	out := Customer{Name: c.Name, People: slices.Clone(c.People), Addresses: slices.Clone(c.Addresses),
+		ExternalData: maps.Clone(c.ExternalData)}
 	for _, a := range accepted {
 		switch {
 		case a.Ignored:

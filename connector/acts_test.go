@@ -10,7 +10,8 @@ import (
 
 // actsOfLedger are the methods of the ledger and of a write that note a person's act. Package office calls them.
 var actsOfLedger = []string{
-	"AddLetterStop", "CloseSubscription", "DecideAsking", "DismissDelivery", "EndLetterStop", "PutOff", "ReplayDelivery", "RetryRecord", "Revive", "SaveWord", "SayOfLetter",
+	"AddLetterStop", "CloseSubscription", "DecideAsking", "DismissDelivery", "EndLetterStop", "PutOff", "ReplayDelivery",
+	"RetryRecord", "Revive", "SaveWord", "SayOfLetter",
 	"TakeWordBack", "TellApart", "Unforget",
 }
 

@@ -27,7 +27,8 @@ func namesCommand(text string) bool {
 // as commands, and the pages show them as links and buttons.
 func TestNoPackageBelowCmdNamesACommand(t *testing.T) {
 	t.Parallel()
-	if !namesCommand("Run payersync sync.") || !namesCommand("payersync init FOLDER") || namesCommand("payersync links customers") {
+	if !namesCommand("Run payersync sync.") || !namesCommand("payersync init FOLDER") ||
+		namesCommand("payersync links customers") {
 		t.Fatal("commands are not recognised")
 	}
 	files, err := parseModule(os.DirFS(".."))

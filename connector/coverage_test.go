@@ -48,9 +48,11 @@ func TestCoverageCheckReportsEachMistake(t *testing.T) {
 		rows               []row
 		want               []string
 	}{
-		{"a row without a test", "a/a_test.go", "// covers F01\n" + test, []row{{id: "F01"}, {id: "F02", what: "a lost answer"}},
+		{"a row without a test", "a/a_test.go", "// covers F01\n" + test,
+			[]row{{id: "F01"}, {id: "F02", what: "a lost answer"}},
 			[]string{"F02 (a lost answer) is named by no test and has no reason: tag the test that covers it, or say why there is none"}},
-		{"a reason beside a test", "a/a_test.go", "// covers F01\n" + test, []row{{id: "F01", untested: "not built yet: all of it"}},
+		{"a reason beside a test", "a/a_test.go", "// covers F01\n" + test,
+			[]row{{id: "F01", untested: "not built yet: all of it"}},
 			[]string{`F01 is covered by a.TestOne: remove its reason "not built yet: all of it"`}},
 		{"a row nobody knows", "a/a_test.go", "// covers F99, F01\n" + test, []row{{id: "F01"}},
 			[]string{"a.TestOne covers F99, which is no row"}},
@@ -58,13 +60,16 @@ func TestCoverageCheckReportsEachMistake(t *testing.T) {
 			[]string{"a.TestOne covers G24, which is no row"}},
 		{"a goal beside a row", "a/a_test.go", "// covers F01, G7\n" + test, []row{{id: "F01"}, {id: "G7"}, {id: "G8"}}, nil},
 		{"a sentence for a list", "a/a_test.go", "// covers F01 and F02\n" + test, []row{{id: "F01"}},
-			[]string{"a.TestOne covers F01 and F02, which is no row", "F01 () is named by no test and has no reason: tag the test that covers it, or say why there is none"}},
+			[]string{"a.TestOne covers F01 and F02, which is no row",
+				"F01 () is named by no test and has no reason: tag the test that covers it, or say why there is none"}},
 		{"a tag above no test", "a/a_test.go", test + "// covers F01\nvar x = 1\n", []row{{id: "F01", untested: "a reason"}},
 			[]string{`a/a_test.go: "covers F01" is above no test`}},
 		{"a tag above a helper", "a/a_test.go", "// covers F01\nfunc helper() {}\n", []row{{id: "F01", untested: "a reason"}},
 			[]string{`a/a_test.go: "covers F01" is above no test`}},
-		{"a tag in the product", "a/a.go", "// covers F01\nfunc TestOne() {}\n", []row{{id: "F01", untested: "a reason"}}, nil},
-		{"an oracle that judges an unknown row", "connector/simulation/oracle.go", `func (o *oracle) f() { o.w.violate("S99", "x") }`, nil,
+		{"a tag in the product", "a/a.go", "// covers F01\nfunc TestOne() {}\n", []row{{id: "F01", untested: "a reason"}},
+			nil},
+		{"an oracle that judges an unknown row", "connector/simulation/oracle.go",
+			`func (o *oracle) f() { o.w.violate("S99", "x") }`, nil,
 			[]string{"connector/simulation.oracle covers S99, which is no row"}},
 		{"a row given twice", "a/a_test.go", "// covers F01\n" + test, []row{{id: "F01"}, {id: "F01"}},
 			[]string{"F01 is in the table twice"}},
@@ -100,7 +105,8 @@ func TestCoverageCheckFindsTagsWhereTheyMayStand(t *testing.T) {
 	if len(problems) > 0 {
 		t.Errorf("problems: %q", problems)
 	}
-	want := map[string][]string{"F01": {"a.TestOne", "b.TestOther"}, "F02": {"a.FuzzTwo"}, "S1": {"a.TestOne", "connector/simulation.oracle"}, "G7": {"a.TestOne"}}
+	want := map[string][]string{"F01": {"a.TestOne", "b.TestOther"}, "F02": {"a.FuzzTwo"},
+		"S1": {"a.TestOne", "connector/simulation.oracle"}, "G7": {"a.TestOne"}}
 	if diff := cmp.Diff(want, covered); diff != "" {
 		t.Errorf("covered (-want +got):\n%s", diff)
 	}
@@ -214,9 +220,12 @@ func judge(rows []row, covered map[string][]string) (problems []string) {
 		switch by := covered[r.id]; {
 		case r.goal():
 		case len(by) == 0 && r.untested == "":
-			problems = append(problems, fmt.Sprintf("%s (%s) is named by no test and has no reason: tag the test that covers it, or say why there is none", r.id, r.what))
+			problems = append(problems,
+				fmt.Sprintf("%s (%s) is named by no test and has no reason: tag the test that covers it, or say why there is none",
+					r.id, r.what))
 		case len(by) > 0 && r.untested != "":
-			problems = append(problems, fmt.Sprintf("%s is covered by %s: remove its reason %q", r.id, strings.Join(by, ", "), r.untested))
+			problems = append(problems,
+				fmt.Sprintf("%s is covered by %s: remove its reason %q", r.id, strings.Join(by, ", "), r.untested))
 		}
 	}
 	return problems

@@ -150,7 +150,8 @@ func (c Customer) WithIDs(shown []Person) Customer {
 		p := &c.People[i]
 		p.ID = ""
 		for _, s := range shown {
-			if s.ID != "" && strings.EqualFold(s.Email, p.Email) && (p.Email != "" || SameForm(s.fullName(), p.fullName())) && !c.hasID(s.ID) {
+			if s.ID != "" && strings.EqualFold(s.Email, p.Email) && (p.Email != "" || SameForm(s.fullName(), p.fullName())) &&
+				!c.hasID(s.ID) {
 				p.ID = s.ID
 				break
 			}
@@ -277,7 +278,8 @@ func (c *Customer) eachField(do func(in fieldPath, text *string)) {
 		for _, f := range [...]struct {
 			name string
 			text *string
-		}{{"name", &p.Name}, {"firstName", &p.FirstName}, {"lastName", &p.LastName}, {"email", &p.Email}, {"phone", &p.Phone}, {"primary", &p.Primary}, {"communication", &p.Communication}} {
+		}{{"name", &p.Name}, {"firstName", &p.FirstName}, {"lastName", &p.LastName}, {"email", &p.Email}, {"phone", &p.Phone},
+			{"primary", &p.Primary}, {"communication", &p.Communication}} {
 			do(fieldPath{"people", i, f.name}, f.text)
 		}
 	}
@@ -325,7 +327,8 @@ const quotationMarks = "\"'`´‘’‚‛“”„‟«»‹›"
 // invisible reports whether people cannot see a character: a control or formatting
 // character, or a space other than the usual one.
 func invisible(r rune) bool {
-	return r == utf8.RuneError || r != ' ' && !unicode.IsGraphic(r) || r != ' ' && unicode.IsSpace(r) || slices.Contains(blankLetters, r)
+	return r == utf8.RuneError || r != ' ' && !unicode.IsGraphic(r) || r != ' ' && unicode.IsSpace(r) ||
+		slices.Contains(blankLetters, r)
 }
 
 // blankLetters count as letters or marks in Unicode, and show nothing.
@@ -367,8 +370,9 @@ type RemoteCustomer struct {
 	People       []Person          // contacts with an id; all of them if the dialect names flags
 	ExternalData map[string]string // in any shape
 	Mandate      *Mandate          // the latest mandate; nil when the customer has none
-	Financial    string            // the financial status in the service's word; "" where it was not given, which says nothing
-	Raw          json.RawMessage   // the object as it came, for lossless merging
+	// the financial status in the service's word; "" where it was not given, which says nothing
+	Financial string
+	Raw       json.RawMessage // the object as it came, for lossless merging
 }
 
 // Written is the effect of one update of ours on a customer: its JSON as read before, and the body sent.

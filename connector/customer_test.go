@@ -16,8 +16,10 @@ func TestValidEmailTakesOneAddressAndNothingElse(t *testing.T) {
 	for address, want := range map[string]bool{
 		"a@example.com": true, "o'hara+x@sub.example.co.uk": true,
 		"": false, "a": false, "a@": false, "@example.com": false, "a@localhost": false, "a@example.": false, "a@.com": false,
-		"a b@example.com": false, "a@example.com, b@example.com": false, "Ann <a@example.com>": false, "a@@example.com": false, " a@example.com": false,
-		"a\u200bb@example.com": false, "\ufeffa@example.com": false, "a@exam\u00adple.com": false, "a\u00a0b@example.com": false, "a@example.com\u200e": false, "a@ex\u2060ample.com": false,
+		"a b@example.com": false, "a@example.com, b@example.com": false, "Ann <a@example.com>": false,
+		"a@@example.com": false, " a@example.com": false,
+		"a\u200bb@example.com": false, "\ufeffa@example.com": false, "a@exam\u00adple.com": false,
+		"a\u00a0b@example.com": false, "a@example.com\u200e": false, "a@ex\u2060ample.com": false,
 	} {
 		if got := connector.ValidEmail(address); got != want {
 			t.Errorf("ValidEmail(%q) = %v, want %v", address, got, want)
@@ -29,8 +31,10 @@ func TestValidEmailTakesOneAddressAndNothingElse(t *testing.T) {
 func TestInvisibleCharactersAndQuotesAreTakenFromTheEdgesOfAnAddress(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
-		"\ufeffa@example.com": "a@example.com", "a@example.com\u00a0": "a@example.com", "\u200ea@example.com\u200f": "a@example.com", "“a@example.com”": "a@example.com",
-		"'a@example.com'": "a@example.com", " \"a@example.com\"\t": "a@example.com", "a\u200bb@example.com": "a\u200bb@example.com", "o'hara@example.com": "o'hara@example.com",
+		"\ufeffa@example.com": "a@example.com", "a@example.com\u00a0": "a@example.com",
+		"\u200ea@example.com\u200f": "a@example.com", "“a@example.com”": "a@example.com",
+		"'a@example.com'": "a@example.com", " \"a@example.com\"\t": "a@example.com",
+		"a\u200bb@example.com": "a\u200bb@example.com", "o'hara@example.com": "o'hara@example.com",
 		"\u202aa@example.com\u202c": "a@example.com", "": "", "\u200b": "",
 	} {
 		if got := connector.TrimEmail(address); got != want {
@@ -56,15 +60,18 @@ func TestProblemsNameEveryRuleThatIsBrokenWithoutPersonalValues(t *testing.T) {
 			}
 		}
 	}
-	want := []connector.Reason{connector.ReasonTooManyAddresses, connector.ReasonNameMissing, connector.ReasonEmailMalformed, connector.ReasonIllegalText}
+	want := []connector.Reason{connector.ReasonTooManyAddresses, connector.ReasonNameMissing,
+		connector.ReasonEmailMalformed, connector.ReasonIllegalText}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("reasons (-want +got):\n%s", diff)
 	}
-	two := connector.Customer{Name: "Fine", People: []connector.Person{{Name: "A", Primary: "true"}, {Name: "B", Primary: "false"}, {Name: "C", Primary: "true"}}}
+	two := connector.Customer{Name: "Fine",
+		People: []connector.Person{{Name: "A", Primary: "true"}, {Name: "B", Primary: "false"}, {Name: "C", Primary: "true"}}}
 	if got := two.Problems(); len(got) != 1 || got[0].Reason != connector.ReasonTwoPrimary {
 		t.Errorf("two primary contacts: %v", got)
 	}
-	if ok := (connector.Customer{Name: "Fine", People: []connector.Person{{Email: "a@example.com"}}}).Problems(); len(ok) != 0 {
+	if ok := (connector.Customer{Name: "Fine",
+		People: []connector.Person{{Email: "a@example.com"}}}).Problems(); len(ok) != 0 {
 		t.Errorf("a good customer has problems: %v", ok)
 	}
 }
@@ -91,7 +98,8 @@ func TestASecretPrintsNowhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{fmt.Sprint(s), fmt.Sprintf("%v %+v %#v %s %q %x %d", s, s, s, s, s, s, s), fmt.Sprintf("%+v %#v", inside, inside), string(asJSON), s.String()} {
+	for _, text := range []string{fmt.Sprint(s), fmt.Sprintf("%v %+v %#v %s %q %x %d", s, s, s, s, s, s, s),
+		fmt.Sprintf("%+v %#v", inside, inside), string(asJSON), s.String()} {
 		if strings.Contains(text, "canary") || strings.Contains(text, "63616e617279") {
 			t.Errorf("a secret was printed: %s", text)
 		}
@@ -103,7 +111,8 @@ func TestASecretPrintsNowhere(t *testing.T) {
 
 func TestRecordHashFollowsContentAndNotPlace(t *testing.T) {
 	t.Parallel()
-	a := connector.Record{SourceID: "A", State: connector.RecordActive, Data: json.RawMessage(`{"n":"1"}`), Origin: "line 2"}
+	a := connector.Record{SourceID: "A", State: connector.RecordActive, Data: json.RawMessage(`{"n":"1"}`),
+		Origin: "line 2"}
 	moved, edited, archived := a, a, a
 	moved.Origin = "line 9"
 	edited.Data = json.RawMessage(`{"n":"2"}`)

@@ -19,7 +19,8 @@ func TestAPanicBecomesAnErrorThatHoldsNoValue(t *testing.T) {
 	}{
 		{"a text", func() error { panic("Jane Doe") }, "it panicked: string"},
 		{"an error", func() error { panic(fmt.Errorf("of %s", "Jane Doe")) }, "it panicked: *errors.errorString"},
-		{"an index", func() error { return errors.New(none[len("Jane Doe")]) }, "it panicked: runtime error: index out of range [8] with length 0"},
+		{"an index", func() error { return errors.New(none[len("Jane Doe")]) },
+			"it panicked: runtime error: index out of range [8] with length 0"},
 	}
 	for _, tt := range tests {
 		err := connector.Guard(tt.throw)

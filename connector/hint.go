@@ -27,7 +27,8 @@ var accountCommand = regexp.MustCompile(`\bpayersync (?:` + strings.Join([]strin
 }, "|") + `)\b`)
 
 // configCommand matches like accountCommand a command line of payersync that reads a configuration.
-var configCommand = regexp.MustCompile(accountCommand.String() + `|\bpayersync (?:serve|healthcheck|accounts (?:apply|erase|key|list|pause)|nodes (?:forget|list))\b`)
+var configCommand = regexp.MustCompile(accountCommand.String() +
+	`|\bpayersync (?:serve|healthcheck|accounts (?:apply|erase|key|list|pause)|nodes (?:forget|list))\b`)
 
 // NameAccount returns text with `--account NAME` in each command line that works on one account. People get the result
 // on nodes, where a database has many accounts. Without an account it returns text unchanged. It never names an
@@ -72,7 +73,8 @@ func addFlag(text string, command *regexp.Regexp, flag, value string) string {
 // hasFlag reports whether the rest of a command line has a flag already, or needs none.
 func hasFlag(rest, flag string) bool {
 	line := rest
-	if end := strings.IndexAny(rest, "\n\"<"); end >= 0 { // the end of a line, of a JSON string, or of an element of a page
+	// the end of a line, of a JSON string, or of an element of a page
+	if end := strings.IndexAny(rest, "\n\"<"); end >= 0 {
 		line = rest[:end]
 	}
 	line, _, _ = strings.Cut(line, "payersync ")

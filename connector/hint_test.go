@@ -38,8 +38,10 @@ func TestACommandLineNamesItsAccount(t *testing.T) {
 func TestACommandLineNamesTheConfigurationThatItsUserNamed(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ text, file, want string }{
-		{"run payersync plan show 3, or payersync plan approve 3", "", "run payersync plan show 3, or payersync plan approve 3"},
-		{"run payersync plan show 3, or payersync plan approve 3", "a/b.yaml", "run payersync plan show --config a/b.yaml 3, or payersync plan approve --config a/b.yaml 3"},
+		{"run payersync plan show 3, or payersync plan approve 3", "",
+			"run payersync plan show 3, or payersync plan approve 3"},
+		{"run payersync plan show 3, or payersync plan approve 3", "a/b.yaml",
+			"run payersync plan show --config a/b.yaml 3, or payersync plan approve --config a/b.yaml 3"},
 		{"payersync sync --config a.yaml", "b.yaml", "payersync sync --config a.yaml"},
 		{"payersync sync --account acme", "node.yaml", "payersync sync --config node.yaml --account acme"},
 		{"payersync accounts pause --undo acme", "node.yaml", "payersync accounts pause --config node.yaml --undo acme"},

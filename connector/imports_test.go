@@ -33,15 +33,18 @@ var arrows = []arrow{
 	{"connector", "", ""},
 	{"connector/accounting", "connector", ""},
 	{"connector/accounting/accountingtest", "connector connector/accounting", ""},
-	{"connector/accounting/httpsource", "connector connector/accounting connector/transport mapping/strict", "configs connector/accounting/xero"}, // the profile of Xero is compared with the package
+	{"connector/accounting/httpsource", "connector connector/accounting connector/transport mapping/strict",
+		"configs connector/accounting/xero"}, // the profile of Xero is compared with the package
 	{"connector/accounting/*", "connector connector/accounting connector/transport", ""},
 	{"connector/accounting/*/*test", "connector", ""}, // models of the systems
 	{"connector/billing", "connector connector/transport", ""},
-	{"connector/alarm", "connector connector/condition connector/mail connector/outbox connector/webhook state", "connector/transport connector/worker state/statetest"},
+	{"connector/alarm", "connector connector/condition connector/mail connector/outbox connector/webhook state",
+		"connector/transport connector/worker state/statetest"},
 	{"connector/condition", "connector connector/syncer connector/worker state", "state/statetest"},
 	{"connector/credentials", "connector connector/transport state", "state/statetest"},
 	{"connector/credentials/credentialstest", "connector", ""},
-	{"connector/letters", "connector connector/mail connector/outbox connector/reconcile connector/standing state", "connector/accounting connector/billing connector/letters/templates connector/mail/mailtest connector/sandbox connector/syncer connector/transport mapping state/statetest"},
+	{"connector/letters", "connector connector/mail connector/outbox connector/reconcile connector/standing state",
+		"connector/accounting connector/billing connector/letters/templates connector/mail/mailtest connector/sandbox connector/syncer connector/transport mapping state/statetest"},
 	{"connector/letters/templates", "connector connector/letters connector/mail mapping/strict", ""},
 	{"connector/mail", "connector", ""},
 	{"connector/mail/mailtest", "connector connector/mail", ""},
@@ -50,7 +53,8 @@ var arrows = []arrow{
 	{"connector/metrics", "connector connector/reconcile connector/server connector/transport state", "state/statetest"},
 	{"connector/outbox", "connector connector/mail connector/webhook state", ""},
 	{"connector/protocol", "connector", ""},
-	{"connector/queue", "connector connector/worker", "state/statetest"}, // what a job does, and to which ledger, is left to whoever configures it
+	// what a job does, and to which ledger, is left to whoever configures it
+	{"connector/queue", "connector connector/worker", "state/statetest"},
 	{"connector/reconcile", "connector state", "connector/billing connector/protocol connector/transport state/statetest"},
 	{"connector/letters/bounce", "connector/mail", ""},
 	{"connector/office", "connector connector/letters/bounce connector/sheet mapping mapping/propose state connector/match connector/standing connector/syncer connector/reconcile mapping/strict state/files connector/letters connector/condition", "connector/accounting connector/billing connector/sandbox connector/transport state/statetest"},
@@ -79,11 +83,13 @@ var arrows = []arrow{
 	{"configs", "", "connector mapping connector/accounting connector/accounting/csvfile connector/accounting/httpsource connector/accounting/quickbooks connector/accounting/tryton connector/accounting/xero"},
 	{"cmd/payersync/guides", "", ""},
 	{"cmd/payersync/internal/usage", "", ""},
-	{"cmd/payersync/internal/config", "cmd/payersync/internal/usage configs connector connector/alarm connector/condition connector/letters connector/letters/templates connector/mail connector/accounting connector/accounting/csvfile connector/accounting/quickbooks " +
-		"connector/accounting/httpsource connector/accounting/sqltable connector/accounting/tryton connector/accounting/xero connector/billing connector/credentials connector/reconcile " +
-		"connector/syncer connector/transport connector/webhook connector/worker connector/writeback mapping/strict state state/backups state/files", ""},
-	{"cmd/payersync/internal/session", "cmd/payersync/internal/config cmd/payersync/internal/show cmd/payersync/internal/usage connector connector/accounting " +
-		"connector/billing connector/credentials connector/metrics connector/reconcile connector/syncer connector/transport connector/writeback mapping mapping/strict state", ""},
+	{"cmd/payersync/internal/config",
+		"cmd/payersync/internal/usage configs connector connector/alarm connector/condition connector/letters connector/letters/templates connector/mail connector/accounting connector/accounting/csvfile connector/accounting/quickbooks " +
+			"connector/accounting/httpsource connector/accounting/sqltable connector/accounting/tryton connector/accounting/xero connector/billing connector/credentials connector/reconcile " +
+			"connector/syncer connector/transport connector/webhook connector/worker connector/writeback mapping/strict state state/backups state/files", ""},
+	{"cmd/payersync/internal/session",
+		"cmd/payersync/internal/config cmd/payersync/internal/show cmd/payersync/internal/usage connector connector/accounting " +
+			"connector/billing connector/credentials connector/metrics connector/reconcile connector/syncer connector/transport connector/writeback mapping mapping/strict state", ""},
 	{"cmd/payersync/internal/show", "cmd/payersync/internal/usage connector connector/sheet connector/syncer", ""},
 	{"cmd/payersync", "*", ""},
 }
@@ -108,7 +114,8 @@ var guards = []guard{
 	{"github.com/hashicorp/go-retryablehttp", "connector/transport"},
 	{"github.com/prometheus", "connector/metrics"}, // one place says what is shown, and how it is called
 	{"github.com/wneessen/go-mail", "connector/alarm connector/letters/templates connector/mail"},
-	{"github.com/sirupsen/logrus", "cmd/payersync cmd/payersync/internal/session connector/transport connector/simulation"},
+	{"github.com/sirupsen/logrus",
+		"cmd/payersync cmd/payersync/internal/session connector/transport connector/simulation"},
 	{"github.com/coreos/go-systemd", "cmd/payersync"},
 	{"C", "nobody"}, // the product is built without cgo
 }

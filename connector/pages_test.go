@@ -61,28 +61,45 @@ func TestReferencesThatLeadNowhereAreReported(t *testing.T) {
 	const page = "# Rules\n\n## Freeze, then send\n\n## It's `one` door\n\n## Twice\n\n## Twice\n\n```\n## no heading\n```\n"
 	const comment = "package a\n\n// "
 	tests := []struct{ name, file, text, want string }{
-		{"a page that is nowhere", "a/a.go", comment + "See gone.md section 2.", "a/a.go names gone.md, and there is no such page"},
-		{"a page outside", "a/a.go", comment + "See ../../shared/design/x.md.", "a/a.go names ../../shared/design/x.md, and there is no such page"},
-		{"another case", "a/a.go", comment + "See connector/rules.md.", "a/a.go names connector/rules.md, and there is no such page"},
-		{"a page of which there are two", "a/a.go", comment + "See TWIN.md.", "a/a.go names TWIN.md, and there are 2 such pages: write more of its path"},
-		{"behind a statement", "a/a.go", "package a\n\nvar x = 1 // as in gone.md", "a/a.go names gone.md, and there is no such page"},
-		{"in a migration", "state/migrations/1.sql", "-- gone.md section 6\nSELECT 1;", "state/migrations/1.sql names gone.md, and there is no such page"},
-		{"in a configuration", "configs/a.yaml", "# gone.md\na: b", "configs/a.yaml names gone.md, and there is no such page"},
-		{"in a workflow", ".github/workflows/ci.yml", "# gone.md", ".github/workflows/ci.yml names gone.md, and there is no such page"},
+		{"a page that is nowhere", "a/a.go", comment + "See gone.md section 2.",
+			"a/a.go names gone.md, and there is no such page"},
+		{"a page outside", "a/a.go", comment + "See ../../shared/design/x.md.",
+			"a/a.go names ../../shared/design/x.md, and there is no such page"},
+		{"another case", "a/a.go", comment + "See connector/rules.md.",
+			"a/a.go names connector/rules.md, and there is no such page"},
+		{"a page of which there are two", "a/a.go", comment + "See TWIN.md.",
+			"a/a.go names TWIN.md, and there are 2 such pages: write more of its path"},
+		{"behind a statement", "a/a.go", "package a\n\nvar x = 1 // as in gone.md",
+			"a/a.go names gone.md, and there is no such page"},
+		{"in a migration", "state/migrations/1.sql", "-- gone.md section 6\nSELECT 1;",
+			"state/migrations/1.sql names gone.md, and there is no such page"},
+		{"in a configuration", "configs/a.yaml", "# gone.md\na: b",
+			"configs/a.yaml names gone.md, and there is no such page"},
+		{"in a workflow", ".github/workflows/ci.yml", "# gone.md",
+			".github/workflows/ci.yml names gone.md, and there is no such page"},
 		{"in a page", "a/NOTES.md", "see `gone.md`", "a/NOTES.md names gone.md, and there is no such page"},
-		{"a heading that is nowhere", "a/a.go", comment + "See RULES.md#thaw.", "a/a.go names RULES.md#thaw, and connector/RULES.md has no such heading"},
-		{"a heading in a block of code", "a/a.go", comment + "See RULES.md#no-heading.", "a/a.go names RULES.md#no-heading, and connector/RULES.md has no such heading"},
-		{"a link to a page that is nowhere", "a/NOTES.md", "[rules](RULES.md)", "a/NOTES.md links to RULES.md, which is not there"},
-		{"a link to a folder that is nowhere", "a/NOTES.md", "[the ledger](../ledger)", "a/NOTES.md links to ../ledger, which is not there"},
-		{"a link out of the repository", "a/NOTES.md", "[design](../../design)", "a/NOTES.md links to ../../design, which is not there"},
-		{"a link to a heading that is nowhere", "a/NOTES.md", "[rules](../connector/RULES.md#thaw)", "a/NOTES.md links to ../connector/RULES.md#thaw, and there is no such heading"},
-		{"a link to no heading of its own", "a/NOTES.md", "# Notes\n[up](#note)", "a/NOTES.md links to #note, and there is no such heading"},
+		{"a heading that is nowhere", "a/a.go", comment + "See RULES.md#thaw.",
+			"a/a.go names RULES.md#thaw, and connector/RULES.md has no such heading"},
+		{"a heading in a block of code", "a/a.go", comment + "See RULES.md#no-heading.",
+			"a/a.go names RULES.md#no-heading, and connector/RULES.md has no such heading"},
+		{"a link to a page that is nowhere", "a/NOTES.md", "[rules](RULES.md)",
+			"a/NOTES.md links to RULES.md, which is not there"},
+		{"a link to a folder that is nowhere", "a/NOTES.md", "[the ledger](../ledger)",
+			"a/NOTES.md links to ../ledger, which is not there"},
+		{"a link out of the repository", "a/NOTES.md", "[design](../../design)",
+			"a/NOTES.md links to ../../design, which is not there"},
+		{"a link to a heading that is nowhere", "a/NOTES.md", "[rules](../connector/RULES.md#thaw)",
+			"a/NOTES.md links to ../connector/RULES.md#thaw, and there is no such heading"},
+		{"a link to no heading of its own", "a/NOTES.md", "# Notes\n[up](#note)",
+			"a/NOTES.md links to #note, and there is no such heading"},
 
 		{"as it lies from the file", "a/a.go", comment + "See ../connector/RULES.md.", ""},
 		{"as it lies from the root", "a/a.go", comment + "See connector/RULES.md.", ""},
 		{"by its name alone", "a/a.go", comment + "See RULES.md#freeze-then-send and b/TWIN.md.", ""},
 		{"headings that have signs and twins", "a/a.go", comment + "See RULES.md#its-one-door and RULES.md#twice-1.", ""},
-		{"a link to a heading", "a/NOTES.md", "# Notes\n[rules](../connector/RULES.md#twice) [up](#notes) [code](../connector) [out](https://example.com/x.md)", ""},
+		{"a link to a heading", "a/NOTES.md",
+			"# Notes\n[rules](../connector/RULES.md#twice) [up](#notes) [code](../connector) [out](https://example.com/x.md)",
+			""},
 		{"a link in a block of code", "a/NOTES.md", "```\n[x](y)\n```\n and `[x](y)`", ""},
 		{"a text of the program", "a/a.go", "package a\n\nvar name = \"gone.md\"", ""},
 		{"what a test reads", "a/testdata/gone.sql", "-- gone.md", ""},
@@ -196,7 +213,8 @@ func (f goFile) judged() (ids []string) {
 
 // forPeople reports whether a file that is no Go is written by people for people.
 func forPeople(name string) bool {
-	return slices.Contains([]string{".md", ".sql", ".yaml", ".yml", ".service"}, path.Ext(name)) || slices.Contains([]string{"Dockerfile", ".ci/run", ".dockerignore"}, name)
+	return slices.Contains([]string{".md", ".sql", ".yaml", ".yml", ".service"}, path.Ext(name)) ||
+		slices.Contains([]string{"Dockerfile", ".ci/run", ".dockerignore"}, name)
 }
 
 // deadReferences returns a sentence for every reference that leads nowhere.

@@ -62,7 +62,8 @@ func share(part, whole int) float64 {
 
 // figures are relative words a sentence, inverted openings and sentences of over 30 words in percent.
 func (p *prose) figures() [3]float64 {
-	return [3]float64{share(p.relative, p.sentences), 100 * share(p.inverted, p.sentences), 100 * share(p.long, p.sentences)}
+	return [3]float64{share(p.relative, p.sentences), 100 * share(p.inverted, p.sentences),
+		100 * share(p.long, p.sentences)}
 }
 
 // proseOf measures every Markdown file, and the comments of every package, of a tree.
@@ -81,7 +82,8 @@ func proseOf(t *testing.T, tree fs.FS) map[string]*prose {
 			return err
 		case d.IsDir() && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && name != "."):
 			return fs.SkipDir
-		case d.IsDir() || !strings.HasSuffix(name, ".md") && (!strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go")):
+		case d.IsDir() || !strings.HasSuffix(name, ".md") &&
+			(!strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go")):
 			return nil
 		}
 		text, err := fs.ReadFile(tree, name)

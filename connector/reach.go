@@ -40,7 +40,8 @@ func (r Reach) control(_, address string, _ syscall.RawConn) error {
 // Allows reports whether an address may be connected to.
 func (r Reach) Allows(ip netip.Addr) bool {
 	ip = ip.Unmap().WithZone("")
-	return !r.PublicOnly || isPublic(ip) || slices.ContainsFunc(r.Also, func(p netip.Prefix) bool { return p.Contains(ip) })
+	return !r.PublicOnly || isPublic(ip) ||
+		slices.ContainsFunc(r.Also, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
 // reserved are the special-purpose blocks missing from the netip predicates, and blocks with another address inside
@@ -48,7 +49,8 @@ func (r Reach) Allows(ip netip.Addr) bool {
 var reserved = prefixes(
 	"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15",
 	"198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4",
-	"::/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20", "5f00::/16", "fec0::/10",
+	"::/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
+	"5f00::/16", "fec0::/10",
 )
 
 func prefixes(texts ...string) []netip.Prefix {
@@ -60,5 +62,6 @@ func prefixes(texts ...string) []netip.Prefix {
 }
 
 func isPublic(ip netip.Addr) bool {
-	return ip.IsGlobalUnicast() && !ip.IsPrivate() && !slices.ContainsFunc(reserved, func(p netip.Prefix) bool { return p.Contains(ip) })
+	return ip.IsGlobalUnicast() && !ip.IsPrivate() &&
+		!slices.ContainsFunc(reserved, func(p netip.Prefix) bool { return p.Contains(ip) })
 }

@@ -51,11 +51,13 @@ func TestEveryReasonSaysWhatIsTheMatterAndWhatToDo(t *testing.T) {
 				t.Errorf("%s: %q is no sentence", r, sentence)
 			}
 		}
-		if who := []connector.Who{connector.WhoYou, connector.WhoBooks, connector.WhoService, connector.WhoOperator, connector.WhoNobody}; !slices.Contains(who, r.Who()) {
+		if who := []connector.Who{connector.WhoYou, connector.WhoBooks, connector.WhoService, connector.WhoOperator,
+			connector.WhoNobody}; !slices.Contains(who, r.Who()) {
 			t.Errorf("%s: it does not say who can end it", r)
 		}
 		for _, w := range e.Ways {
-			if w.Act == "" || strings.Contains(w.Does, "payersync p") || len(w.Does) < 10 || !strings.HasSuffix(w.Does, ".") || w.Sends == "" {
+			if w.Act == "" || strings.Contains(w.Does, "payersync p") || len(w.Does) < 10 || !strings.HasSuffix(w.Does, ".") ||
+				w.Sends == "" {
 				t.Errorf("%s: %+v is no way out", r, w)
 			}
 		}

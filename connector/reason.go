@@ -144,90 +144,137 @@ func (s Sends) Sentence() string {
 
 // The ways out shared by several reasons.
 var (
-	giveUp = Way{ActGiveUp, said, "Nothing is sent for this record any more. Its customer and its mandate stay as they are. " +
-		"payersync still handles the answer to an earlier request, and reports a finding when the record changes. You can take this back.", SendsNothing}
-	giveUpOne    = Way{ActGiveUp, said, giveUp.Does + " The next run then decides on the other record.", SendsNextSync}
-	cancel       = Way{ActCancel, said, "Cancels the mandate now. A new one needs the payer's signature.", SendsNow}
-	retry        = Way{ActRetry, unsaid, "The next run tries the same request again.", SendsNextSync}
-	unlink       = Way{ActUnlink, said, "The customer does not belong to this record. The next run removes our key from it. You then choose the right customer.", SendsNextSync}
-	letBe        = Way{ActClose, said, "Leaves the mandate as it is. A new finding appears when the mandate, its status or a request for its signing link changes.", SendsNothing}
+	giveUp = Way{ActGiveUp, said,
+		"Nothing is sent for this record any more. Its customer and its mandate stay as they are. " +
+			"payersync still handles the answer to an earlier request, and reports a finding when the record changes. You can take this back.", SendsNothing}
+	giveUpOne = Way{ActGiveUp, said, giveUp.Does + " The next run then decides on the other record.", SendsNextSync}
+	cancel    = Way{ActCancel, said, "Cancels the mandate now. A new one needs the payer's signature.", SendsNow}
+	retry     = Way{ActRetry, unsaid, "The next run tries the same request again.", SendsNextSync}
+	unlink    = Way{ActUnlink, said,
+		"The customer does not belong to this record. The next run removes our key from it. You then choose the right customer.", SendsNextSync}
+	letBe = Way{ActClose, said,
+		"Leaves the mandate as it is. A new finding appears when the mandate, its status or a request for its signing link changes.", SendsNothing}
 	request      = Way{ActRequest, unsaid, "Reads the customer, and requests a signing link now.", SendsNow}
-	requestAfter = Way{ActRequest, said, "Requests a signing link for a new mandate now. The payer must have agreed to it.", SendsNow}
-	letStay      = Way{ActClose, said, "The mandate stays. A new finding appears when the record returns and is removed again, or when another mandate appears.", SendsNothing}
-	merge        = Way{ActMerge, said, "The two records are one payer. This record is excluded, and the other one stands for both.", SendsNextSync}
-	accept       = Way{ActAccept, said, "The customer belongs to this record. The next run links it.", SendsNextSync}
-	reject       = Way{ActReject, unsaid, "The customer does not belong to this record. The next run creates a new one.", SendsNextSync}
+	requestAfter = Way{ActRequest, said,
+		"Requests a signing link for a new mandate now. The payer must have agreed to it.", SendsNow}
+	letStay = Way{ActClose, said,
+		"The mandate stays. A new finding appears when the record returns and is removed again, or when another mandate appears.", SendsNothing}
+	merge = Way{ActMerge, said,
+		"The two records are one payer. This record is excluded, and the other one stands for both.", SendsNextSync}
+	accept = Way{ActAccept, said, "The customer belongs to this record. The next run links it.", SendsNextSync}
+	reject = Way{ActReject, unsaid, "The customer does not belong to this record. The next run creates a new one.",
+		SendsNextSync}
 )
 
 // Reasons explains every reason code, and names the acts to end it. All instructions to people come from here.
 var Reasons = map[Reason]Explanation{
-	ReasonRecordUnreadable: {"payersync could not read this record.", "Correct the record or the export. The next run reads it again.", []Way{giveUp}},
-	ReasonMappingFailed:    {"The mapping does not work for this record.", "Correct the record, or the line of the mapping that the finding names.", []Way{giveUp}},
-	ReasonKeyBlank:         {"The record has no value for the key that identifies it.", "Fill in the key field in the accounting system.", []Way{giveUp}},
-	ReasonKeyShared:        {"Two records have the same key, so neither is sent.", "Give each record its own key in the accounting system.", []Way{merge, giveUpOne}},
-	ReasonKeyChanged: {"The key of a linked record has changed.", "Restore the old key in the accounting system, or give the customer the new one.", []Way{
-		{ActRekey, said, "The next run writes the record's new key on the customer.", SendsNextSync}, unlink, giveUp,
-	}},
-	ReasonNameMissing:      {"The customer has no name.", "Enter the name in the accounting system.", []Way{giveUp}},
-	ReasonEmailMalformed:   {"An e-mail address is not well formed.", "Correct the e-mail address in the accounting system.", []Way{giveUp}},
-	ReasonTooManyAddresses: {"The customer has more than one address.", "Map one address only, or remove the others.", []Way{giveUp}},
-	ReasonTwoPrimary:       {"More than one contact is the primary one.", "Change the mapping so that one contact is primary, or correct the record.", []Way{giveUp}},
-	ReasonIllegalText:      {"A field has characters that the billing service does not accept.", "Retype the field in the accounting system.", []Way{giveUp}},
-	ReasonLikeness:         {"The billing service has a customer without our key that may be this payer.", "Compare the two. Accept the match to link them, or reject it to create a new customer.", []Way{accept, reject, giveUp}},
+	ReasonRecordUnreadable: {"payersync could not read this record.",
+		"Correct the record or the export. The next run reads it again.", []Way{giveUp}},
+	ReasonMappingFailed: {"The mapping does not work for this record.",
+		"Correct the record, or the line of the mapping that the finding names.", []Way{giveUp}},
+	ReasonKeyBlank: {"The record has no value for the key that identifies it.",
+		"Fill in the key field in the accounting system.", []Way{giveUp}},
+	ReasonKeyShared: {"Two records have the same key, so neither is sent.",
+		"Give each record its own key in the accounting system.", []Way{merge, giveUpOne}},
+	ReasonKeyChanged: {"The key of a linked record has changed.",
+		"Restore the old key in the accounting system, or give the customer the new one.", []Way{
+			{ActRekey, said, "The next run writes the record's new key on the customer.", SendsNextSync}, unlink, giveUp,
+		}},
+	ReasonNameMissing: {"The customer has no name.", "Enter the name in the accounting system.", []Way{giveUp}},
+	ReasonEmailMalformed: {"An e-mail address is not well formed.",
+		"Correct the e-mail address in the accounting system.", []Way{giveUp}},
+	ReasonTooManyAddresses: {"The customer has more than one address.", "Map one address only, or remove the others.",
+		[]Way{giveUp}},
+	ReasonTwoPrimary: {"More than one contact is the primary one.",
+		"Change the mapping so that one contact is primary, or correct the record.", []Way{giveUp}},
+	ReasonIllegalText: {"A field has characters that the billing service does not accept.",
+		"Retype the field in the accounting system.", []Way{giveUp}},
+	ReasonLikeness: {"The billing service has a customer without our key that may be this payer.",
+		"Compare the two. Accept the match to link them, or reject it to create a new customer.",
+		[]Way{accept, reject, giveUp}},
 	ReasonRenumbered: {"A similar payer was removed from the accounting system. This may be the same payer under a new number.", "Compare both records. If they are one payer, this record keeps the customer and the mandate, and the payer does not sign again. Otherwise reject the match to create a new customer.", []Way{
 		{ActTakeOver, said, "The two records are one payer. The next run links the customer, with its mandate, to this record.", SendsNextSync}, reject, giveUp,
 	}},
-	ReasonEnteredTwice: {"Another record of this connection has the same name and e-mail address, so this one is on hold.", "Remove one of the two in the accounting system, or decide here: one payer or two.", []Way{
-		{ActTellApart, unsaid, "The records are two payers. The next run creates a separate customer.", SendsNextSync}, merge, giveUp,
-	}},
-	ReasonKeyDoubled: {"Two customers in the billing service have this key.", "Decide which customer is right. Remove the key from the other one in the billing service.", []Way{giveUp}},
+	ReasonEnteredTwice: {"Another record of this connection has the same name and e-mail address, so this one is on hold.",
+		"Remove one of the two in the accounting system, or decide here: one payer or two.", []Way{
+			{ActTellApart, unsaid, "The records are two payers. The next run creates a separate customer.", SendsNextSync},
+			merge,
+			giveUp,
+		}},
+	ReasonKeyDoubled: {"Two customers in the billing service have this key.",
+		"Decide which customer is right. Remove the key from the other one in the billing service.", []Way{giveUp}},
 	ReasonDuplicateCustomer: {"The billing service has a second customer that may be this payer, so the payer may be charged twice.", "Compare the two customers in the billing service, and delete the wrong one there. If they are two payers, reject the match. If the other customer is the right one, unlink this one and link the other.", []Way{
-		{ActReject, unsaid, "The customers are two payers. Both stay as they are, and this finding does not come back.", SendsNothing}, unlink,
+		{ActReject, unsaid, "The customers are two payers. Both stay as they are, and this finding does not come back.",
+			SendsNothing}, unlink,
 	}},
-	ReasonKeyRemoved: {"The linked customer no longer has our key.", "Put the key back on the customer in the billing service.", []Way{unlink, giveUp}},
-	ReasonOtherKey:   {"The customer found in the billing service has another record's key.", "Compare both customers in the billing service, and correct the key there.", []Way{giveUp}},
-	ReasonKeyDisputed: {"The customer with this record's key has other details, so it was not linked.", "Compare the two. If they are one payer, link the customer. If not, correct the key of one of them.", []Way{
-		{ActAdopt, said, "Shows both sides. If you confirm, the next run links the customer.", SendsNextSync}, giveUp,
-	}},
-	ReasonUnlinked: {"A person unlinked this record from its customer.", "Link the right customer, or reject the old one to create a new customer.", []Way{
-		reject, {ActLink, said, "Another customer belongs to this record. The next run links it.", SendsNextSync}, giveUp,
-	}},
-	ReasonAnswerMismatch:  {"payersync asked the billing service to create this customer, and it answered with another record's customer.", "Ask the billing service for the cause, then try again.", []Way{retry, giveUp}},
-	ReasonKeyUnsettled:    {"The list of customers shows this record's key, but the billing service did not find its customer.", "Nothing: payersync reads the list again. If the finding stays, look for the key in the billing service.", []Way{giveUp}},
-	ReasonKeyUnderWay:     {"Another record's request to create a customer with this key may still arrive.", "Nothing: payersync waits until that request must have arrived, and then decides again.", []Way{giveUp}},
-	ReasonCustomerMissing: {"The linked customer no longer exists in the billing service.", "Find out who removed it. payersync does not create it again by itself.", []Way{unlink, giveUp}},
-	ReasonRejected:        {"The billing service refused the customer.", "Correct the record: payersync sends it again when it changes. If the record was not the cause, try again.", []Way{retry, giveUp}},
-	ReasonOutcomeUnknown:  {"The billing service did not answer the last request, so its outcome is unknown.", "Nothing: the next runs read the customer, with growing pauses. If the finding stays, check the customer in the billing service.", []Way{retry, giveUp}},
-	ReasonNoAnswer:        {"The billing service never answered the request to create this customer, and does not have it.", "Ask the billing service why, then try again. Until then the record is on hold.", []Way{retry, giveUp}},
-	ReasonForeignChange: {"Somebody else changed the customer in the billing service.", "Compare both sides. Then keep their value, send ours, or leave the field to the billing service.", []Way{
-		{ActTakeTheirs, said, "The customer keeps its value until our value changes.", SendsNothing},
-		{ActSendOurs, said, "The next run writes our value again.", SendsNextSync},
-		{ActIgnore, said, "payersync does not write this part of the customer any more.", SendsNothing},
-		giveUp,
-	}},
-	ReasonLinkLost:         {"The mandate awaits a signature, but payersync has no signing link for it.", "Fetch the signing link again, for this payer or for all at once.", []Way{request, letBe}},
-	ReasonLinkRefused:      {"The billing service refused to make a signing link.", "Check the customer in the billing service, then request the signing link again.", []Way{request, retry, letBe}},
-	ReasonMandateCancelled: {"The payer, the bank or a colleague cancelled the mandate.", "Agree on a new mandate with the payer, then request a signing link.", []Way{requestAfter, letBe}},
-	ReasonStatusUnknown:    {"The billing service reports a mandate status that its documentation does not list.", "Do not collect under this mandate. Ask the billing service for the meaning of the status.", []Way{letBe, cancel}},
-	ReasonRecordGone:       {"The record was removed from the accounting system. Its customer stays in the billing service.", "If that is intended, leave it as it is. Otherwise put the record back in the accounting system.", []Way{letStay}},
-	ReasonLeftWithMandate: {"The record is removed or excluded, but its mandate or signing link still works.", "Cancel the mandate, or put the record back in the accounting system. If both are intended, leave it as it is.", []Way{
-		cancel, letStay,
-	}},
+	ReasonKeyRemoved: {"The linked customer no longer has our key.",
+		"Put the key back on the customer in the billing service.", []Way{unlink, giveUp}},
+	ReasonOtherKey: {"The customer found in the billing service has another record's key.",
+		"Compare both customers in the billing service, and correct the key there.", []Way{giveUp}},
+	ReasonKeyDisputed: {"The customer with this record's key has other details, so it was not linked.",
+		"Compare the two. If they are one payer, link the customer. If not, correct the key of one of them.", []Way{
+			{ActAdopt, said, "Shows both sides. If you confirm, the next run links the customer.", SendsNextSync}, giveUp,
+		}},
+	ReasonUnlinked: {"A person unlinked this record from its customer.",
+		"Link the right customer, or reject the old one to create a new customer.", []Way{
+			reject, {ActLink, said, "Another customer belongs to this record. The next run links it.", SendsNextSync}, giveUp,
+		}},
+	ReasonAnswerMismatch: {"payersync asked the billing service to create this customer, and it answered with another record's customer.", "Ask the billing service for the cause, then try again.", []Way{retry, giveUp}},
+	ReasonKeyUnsettled:   {"The list of customers shows this record's key, but the billing service did not find its customer.", "Nothing: payersync reads the list again. If the finding stays, look for the key in the billing service.", []Way{giveUp}},
+	ReasonKeyUnderWay: {"Another record's request to create a customer with this key may still arrive.",
+		"Nothing: payersync waits until that request must have arrived, and then decides again.", []Way{giveUp}},
+	ReasonCustomerMissing: {"The linked customer no longer exists in the billing service.",
+		"Find out who removed it. payersync does not create it again by itself.", []Way{unlink, giveUp}},
+	ReasonRejected: {"The billing service refused the customer.",
+		"Correct the record: payersync sends it again when it changes. If the record was not the cause, try again.",
+		[]Way{retry, giveUp}},
+	ReasonOutcomeUnknown: {"The billing service did not answer the last request, so its outcome is unknown.",
+		"Nothing: the next runs read the customer, with growing pauses. If the finding stays, check the customer in the billing service.", []Way{retry, giveUp}},
+	ReasonNoAnswer: {"The billing service never answered the request to create this customer, and does not have it.",
+		"Ask the billing service why, then try again. Until then the record is on hold.", []Way{retry, giveUp}},
+	ReasonForeignChange: {"Somebody else changed the customer in the billing service.",
+		"Compare both sides. Then keep their value, send ours, or leave the field to the billing service.", []Way{
+			{ActTakeTheirs, said, "The customer keeps its value until our value changes.", SendsNothing},
+			{ActSendOurs, said, "The next run writes our value again.", SendsNextSync},
+			{ActIgnore, said, "payersync does not write this part of the customer any more.", SendsNothing},
+			giveUp,
+		}},
+	ReasonLinkLost: {"The mandate awaits a signature, but payersync has no signing link for it.",
+		"Fetch the signing link again, for this payer or for all at once.", []Way{request, letBe}},
+	ReasonLinkRefused: {"The billing service refused to make a signing link.",
+		"Check the customer in the billing service, then request the signing link again.", []Way{request, retry, letBe}},
+	ReasonMandateCancelled: {"The payer, the bank or a colleague cancelled the mandate.",
+		"Agree on a new mandate with the payer, then request a signing link.", []Way{requestAfter, letBe}},
+	ReasonStatusUnknown: {"The billing service reports a mandate status that its documentation does not list.",
+		"Do not collect under this mandate. Ask the billing service for the meaning of the status.", []Way{letBe, cancel}},
+	ReasonRecordGone: {"The record was removed from the accounting system. Its customer stays in the billing service.",
+		"If that is intended, leave it as it is. Otherwise put the record back in the accounting system.", []Way{letStay}},
+	ReasonLeftWithMandate: {"The record is removed or excluded, but its mandate or signing link still works.",
+		"Cancel the mandate, or put the record back in the accounting system. If both are intended, leave it as it is.",
+		[]Way{
+			cancel, letStay,
+		}},
 	ReasonAddressBounced: {"A letter to the payer's e-mail address came back: the address does not exist, or takes no mail.", "Correct the address in the accounting system: payersync then sends to the new one. If the old one works, allow letters again.", []Way{
 		{ActResume, said, "The address works. The next letter goes there again.", SendsNothing},
 	}},
-	ReasonEventNotUnderstood: {"payersync could not read a delivery with a correct signature, and keeps it in quarantine.", "Look at the delivery. Then read it again or close it. The sweep finds the change in any case.", []Way{
-		{ActReplay, unsaid, "Reads the delivery again with the current billing.webhook.event_paths, and then its customer.", SendsNothing},
-		{ActCloseDelivery, said, "Closes the delivery with a note. The sweep finds the change in any case.", SendsNothing},
-	}},
-	ReasonSubscriptionChanged: {"The webhook subscription was replaced, disabled or deleted in the billing service.", "Find out who changed it, and subscribe again. Until then only the sweep finds changes.", []Way{
-		{ActSubscribe, unsaid, "Creates the webhook subscription again.", SendsNow},
-		{ActCloseSubscription, said, "Leaves the subscription as it is. A new finding appears when it changes. Until then only the sweep finds changes.", SendsNothing},
-	}},
+	ReasonEventNotUnderstood: {"payersync could not read a delivery with a correct signature, and keeps it in quarantine.",
+		"Look at the delivery. Then read it again or close it. The sweep finds the change in any case.", []Way{
+			{ActReplay, unsaid, "Reads the delivery again with the current billing.webhook.event_paths, and then its customer.",
+				SendsNothing},
+			{ActCloseDelivery, said, "Closes the delivery with a note. The sweep finds the change in any case.", SendsNothing},
+		}},
+	ReasonSubscriptionChanged: {"The webhook subscription was replaced, disabled or deleted in the billing service.",
+		"Find out who changed it, and subscribe again. Until then only the sweep finds changes.", []Way{
+			{ActSubscribe, unsaid, "Creates the webhook subscription again.", SendsNow},
+			{ActCloseSubscription, said,
+				"Leaves the subscription as it is. A new finding appears when it changes. Until then only the sweep finds changes.",
+				SendsNothing},
+		}},
 	ReasonTwoWay: {"payersync only links this customer, because the billing service reads this accounting system itself, or the configuration says so.", "Set connections[].two_way: link_only links existing customers only, write also creates and changes customers.", []Way{giveUp}},
 	ReasonForgotten: {"The record may belong to a forgotten payer, so payersync stores none of its data and sends nothing.", "Decide whether it is the forgotten payer or another one.", []Way{
 		{ActUnforget, said, "It is another payer, or the payer is back. The next run reads the record again.", SendsNextSync},
-		{ActForget, said, "It is the forgotten payer. The record is excluded, and payersync stores none of its data.", SendsNothing},
+		{ActForget, said, "It is the forgotten payer. The record is excluded, and payersync stores none of its data.",
+			SendsNothing},
 	}},
 	ReasonGivenUpChanged: {"A person gave this record up, and its data have changed since. payersync still sends nothing for it.", "Take the decision back to link the payer again, or confirm it.", []Way{
 		{ActTakeUp, said, "Takes the decision back. The next run treats the record like any other.", SendsNextSync}, giveUp,
@@ -265,15 +312,20 @@ func (w Who) Title() string {
 
 // acts assigns to every reason the party able to end it.
 var acts = map[Reason]Who{
-	ReasonRecordUnreadable: WhoBooks, ReasonMappingFailed: WhoOperator, ReasonKeyBlank: WhoBooks, ReasonKeyShared: WhoBooks, ReasonKeyChanged: WhoBooks,
-	ReasonNameMissing: WhoBooks, ReasonEmailMalformed: WhoBooks, ReasonTooManyAddresses: WhoBooks, ReasonTwoPrimary: WhoBooks, ReasonIllegalText: WhoBooks,
+	ReasonRecordUnreadable: WhoBooks, ReasonMappingFailed: WhoOperator, ReasonKeyBlank: WhoBooks,
+	ReasonKeyShared: WhoBooks, ReasonKeyChanged: WhoBooks,
+	ReasonNameMissing: WhoBooks, ReasonEmailMalformed: WhoBooks, ReasonTooManyAddresses: WhoBooks,
+	ReasonTwoPrimary: WhoBooks, ReasonIllegalText: WhoBooks,
 	ReasonLikeness: WhoYou, ReasonRenumbered: WhoYou, ReasonEnteredTwice: WhoYou,
-	ReasonKeyDoubled: WhoService, ReasonDuplicateCustomer: WhoYou, ReasonKeyRemoved: WhoService, ReasonOtherKey: WhoService, ReasonKeyDisputed: WhoYou, ReasonUnlinked: WhoYou,
-	ReasonAnswerMismatch: WhoService, ReasonKeyUnsettled: WhoNobody, ReasonKeyUnderWay: WhoNobody, ReasonCustomerMissing: WhoService,
-	ReasonRejected: WhoYou, ReasonOutcomeUnknown: WhoNobody, ReasonNoAnswer: WhoYou, ReasonForeignChange: WhoYou,
+	ReasonKeyDoubled: WhoService, ReasonDuplicateCustomer: WhoYou, ReasonKeyRemoved: WhoService,
+	ReasonOtherKey: WhoService, ReasonKeyDisputed: WhoYou, ReasonUnlinked: WhoYou,
+	ReasonAnswerMismatch: WhoService, ReasonKeyUnsettled: WhoNobody, ReasonKeyUnderWay: WhoNobody,
+	ReasonCustomerMissing: WhoService,
+	ReasonRejected:        WhoYou, ReasonOutcomeUnknown: WhoNobody, ReasonNoAnswer: WhoYou, ReasonForeignChange: WhoYou,
 	ReasonLinkLost: WhoYou, ReasonLinkRefused: WhoYou, ReasonMandateCancelled: WhoYou, ReasonStatusUnknown: WhoService,
 	ReasonRecordGone: WhoYou, ReasonLeftWithMandate: WhoYou, ReasonForgotten: WhoYou, ReasonAddressBounced: WhoBooks,
-	ReasonEventNotUnderstood: WhoOperator, ReasonTwoWay: WhoOperator, ReasonSubscriptionChanged: WhoOperator, ReasonGivenUpChanged: WhoYou,
+	ReasonEventNotUnderstood: WhoOperator, ReasonTwoWay: WhoOperator, ReasonSubscriptionChanged: WhoOperator,
+	ReasonGivenUpChanged: WhoYou,
 }
 
 // Who returns the party able to end the reason.
@@ -286,7 +338,8 @@ func (r Reason) Sentence() string { return Reasons[r].Sentence }
 // or the list of them. A payer's own record, customer and requests do not count.
 func (r Reason) RestsOnOthers() bool {
 	switch r {
-	case ReasonKeyShared, ReasonKeyUnderWay, ReasonLikeness, ReasonRenumbered, ReasonEnteredTwice, ReasonKeyDoubled, ReasonOtherKey, ReasonKeyDisputed, ReasonKeyUnsettled:
+	case ReasonKeyShared, ReasonKeyUnderWay, ReasonLikeness, ReasonRenumbered, ReasonEnteredTwice, ReasonKeyDoubled,
+		ReasonOtherKey, ReasonKeyDisputed, ReasonKeyUnsettled:
 		return true
 	}
 	return false

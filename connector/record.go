@@ -138,8 +138,9 @@ type SourceInfo struct {
 
 // WrittenPart is a part of a record written by payersync.
 type WrittenPart struct {
-	Field  string
-	Values []string `json:",omitempty"` // of a list only the elements that are one of these, or hold one; none for the whole field
+	Field string
+	// of a list only the elements that are one of these, or hold one; none for the whole field
+	Values []string `json:",omitempty"`
 }
 
 // Scope returns the part of the keys unique to the organisation; "" when nobody has named it.

@@ -11,12 +11,14 @@ type Fault string
 
 // The faults. Only FaultUnknown leaves open whether the call had an effect.
 const (
-	FaultRejected     Fault = "rejected"     // refused because of its content; nothing was changed; sending it again is pointless
+	// refused because of its content; nothing was changed; sending it again is pointless
+	FaultRejected     Fault = "rejected"
 	FaultNotFound     Fault = "not_found"    // no such object; nothing was changed
 	FaultUnauthorized Fault = "unauthorized" // the credentials were refused, also after one renewal; nothing was changed
 	FaultThrottled    Fault = "throttled"    // too many requests; nothing was changed; try again at RetryAt
-	FaultUnavailable  Fault = "unavailable"  // no usable answer, and nothing was changed (a read, or a write that never left)
-	FaultUnknown      Fault = "unknown"      // a write left, and no usable answer came: it may have happened
+	// no usable answer, and nothing was changed (a read, or a write that never left)
+	FaultUnavailable Fault = "unavailable"
+	FaultUnknown     Fault = "unknown" // a write left, and no usable answer came: it may have happened
 )
 
 // ErrTokenRenewed is the cause if a call never repeated automatically was refused for its access token. There is a new

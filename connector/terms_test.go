@@ -30,9 +30,11 @@ var otherWords = []otherWord{
 	{regexp.MustCompile(`\bbooks\b|(^|[.!?:] )Books\b`), nil, "accounting system, or connection"},
 	{regexp.MustCompile(`(?i)\b(adopt(s|ed|ing|ion|ions)?)\b`), nil, "link, linked"},
 	{regexp.MustCompile(`(?i)\b(tak(e|es|en|ing)|took) ((it|them|that|this|the|a|his|customers?|mandates?|and|its) ){0,5}over\b`), nil, "link, or move"},
-	{regexp.MustCompile(`(?i)\b(left|leav(e|es|ing)) (it |them |this |the records? |records? )?out\b`), regexp.MustCompile(`(?i)\b(chang|approv)`), "excluded (and \"omit\" of other things)"},
+	{regexp.MustCompile(`(?i)\b(left|leav(e|es|ing)) (it |them |this |the records? |records? )?out\b`),
+		regexp.MustCompile(`(?i)\b(chang|approv)`), "excluded (and \"omit\" of other things)"},
 	{regexp.MustCompile(`(?i)\b(is|are|was|were|as|for|be) no payers?\b|^no payers?$`), nil, "excluded"},
-	{regexp.MustCompile(`(?i)\bheld\b|\b(would|will|to) hold (them|it|back)\b|\bholds? back\b|\bin conflict\b`), regexp.MustCompile(`(?i)\b(lock|lease)\b`), "on hold"},
+	{regexp.MustCompile(`(?i)\bheld\b|\b(would|will|to) hold (them|it|back)\b|\bholds? back\b|\bin conflict\b`),
+		regexp.MustCompile(`(?i)\b(lock|lease)\b`), "on hold"},
 	{regexp.MustCompile(`(?i)^not sent\b|%d not sent\b|\bchanges? (is|are|was|were) not sent\b`), nil, "on hold"},
 	{regexp.MustCompile(`(?i)\b(likeness(es)?|candidates?|look-?alikes?|looks? alike)\b`), nil, "match"},
 	{regexp.MustCompile(`(?i)\bpairs?\b`), regexp.MustCompile(`(?i)=|\bkey\b|externalData`), "match"},
@@ -41,13 +43,15 @@ var otherWords = []otherWord{
 	{regexp.MustCompile(`(?i)\b(un)?collectable\b`), nil, "can be debited"},
 	{regexp.MustCompile(`(?i)\b(a|the|its|their|his|no|new|old|every|each|this|whose|another|other|more|fetch|%d) links?\b`), regexp.MustCompile(`(?i)\b(signs? (in|you|somebody|her|him)|sign-in|password|browser|invit(e|ed|es|ation)|pages?|hard|state|link-local)\b`), "signing link"},
 	{regexp.MustCompile(`(?i)\b(an|the|this|each|every|no|of) alerts?\b`), nil, "alarm"},
-	{regexp.MustCompile(`(?i)\b(debtors?|counterparts?|ERP|billing provider|remote customers?)\b`), nil, "the term of the table"},
+	{regexp.MustCompile(`(?i)\b(debtors?|counterparts?|ERP|billing provider|remote customers?)\b`), nil,
+		"the term of the table"},
 }
 
 var (
 	sqlText = regexp.MustCompile(`\b(SELECT|INSERT|UPDATE|DELETE|FROM|WHERE|EXISTS|VALUES|ORDER BY|CREATE|ALTER|UNION|COALESCE|CASE WHEN)\b|\b[a-z_]+ IN \(|\b[a-z_]+\.[a-z_]+ (=|<>|IS|AND|OR)|\?\d|^[\w.,\s]*_[\w.]*,\s[\w.,\s]*$`)
 	// names in backquotes, flags, keys and columns, commands, and lists of values; seven words with commas are columns
-	publicName = regexp.MustCompile("`[^`]*`|" + `--[a-z-]+|\b\w+(\.\w+)+\b|\b\w+_\w+\b|payers (\(\?:)?adopt|(name|database|organisation): [a-z-]+|adopt ID|create, adopt, update|\((\w+, )+\w+\)|(\w+, ){6,}\w+|%\[\d+\]`)
+	publicName = regexp.MustCompile("`[^`]*`|" +
+		`--[a-z-]+|\b\w+(\.\w+)+\b|\b\w+_\w+\b|payers (\(\?:)?adopt|(name|database|organisation): [a-z-]+|adopt ID|create, adopt, update|\((\w+, )+\w+\)|(\w+, ){6,}\w+|%\[\d+\]`)
 	action     = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
 	actionText = regexp.MustCompile("\"[^\"]* [^\"]*\"|`[^`]* [^`]*`")
 	markup     = regexp.MustCompile(`(?s)<(script|style)\b.*?</(script|style)>|<[^>]*>`)
@@ -118,7 +122,8 @@ func textsByFile(t *testing.T, tree fs.FS) map[string][]string {
 			return err
 		}
 		if d.IsDir() {
-			if d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && name != "." || strings.HasSuffix(name, "guides/html") ||
+			if d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && name != "." ||
+				strings.HasSuffix(name, "guides/html") ||
 				strings.HasSuffix(name, "test") || name == "connector/simulation" {
 				return fs.SkipDir
 			}
@@ -179,7 +184,8 @@ func TestTextsUseTheTerms(t *testing.T) {
 		if len(found[name]) > left[name] && !*keepTerms {
 			say = t.Errorf
 		}
-		say("%s: %d words of the column \"not\", at most %d:\n%s", name, len(found[name]), left[name], strings.Join(found[name], "\n"))
+		say("%s: %d words of the column \"not\", at most %d:\n%s", name, len(found[name]), left[name],
+			strings.Join(found[name], "\n"))
 	}
 	if *keepTerms {
 		if err := os.WriteFile(file, []byte(out.String()), 0o600); err != nil {
@@ -194,8 +200,10 @@ func TestTextsUseTheTerms(t *testing.T) {
 func TestOtherWordsAreFound(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
-		"The record left the books.", "The next sync adopts it.", "It is taken over.", "takes the customer over", "The record is left out.",
-		"It is no payer.", "no payer", "The change is held.", "Held", "Not sent", "%d not sent", "a likeness", "Accept the pair.",
+		"The record left the books.", "The next sync adopts it.", "It is taken over.", "takes the customer over",
+		"The record is left out.",
+		"It is no payer.", "no payer", "The change is held.", "Held", "Not sent", "%d not sent", "a likeness",
+		"Accept the pair.",
 		"What is the matter", "It needs a person.", "uncollectable", "The link was lost.", "an alert was sent",
 	} {
 		if len(otherWordsIn(text)) != 1 {
@@ -204,7 +212,8 @@ func TestOtherWordsAreFound(t *testing.T) {
 	}
 	for _, text := range []string{
 		"Harbour Books", "payersync payers same RECORD", "You leave changes out of an approval.", "no payer has this mandate",
-		"the lock is held by another process", "the key is the pair in externalData", "--pair OLD=NEW", "the signing link", "payersync alerts list",
+		"the lock is held by another process", "the key is the pair in externalData", "--pair OLD=NEW", "the signing link",
+		"payersync alerts list",
 		"v_runs.held", "a link to sign in",
 	} {
 		if found := otherWordsIn(text); len(found) > 0 {

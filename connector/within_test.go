@@ -13,11 +13,13 @@ func TestFilesAreOpenedWithinTheirFolderAlone(t *testing.T) {
 	top := t.TempDir()
 	own, other := filepath.Join(top, "own"), filepath.Join(top, "other")
 	for _, folder := range []string{own, other} {
-		if err := errors.Join(os.Mkdir(folder, 0o700), os.WriteFile(filepath.Join(folder, "books"), []byte(folder), 0o600)); err != nil {
+		if err := errors.Join(os.Mkdir(folder, 0o700),
+			os.WriteFile(filepath.Join(folder, "books"), []byte(folder), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for name, to := range map[string]string{"inside": "books", "outside": "../other/books", "whole": filepath.Join(other, "books"), "folder": "../other", "lost": "../other/none"} {
+	for name, to := range map[string]string{"inside": "books", "outside": "../other/books",
+		"whole": filepath.Join(other, "books"), "folder": "../other", "lost": "../other/none"} {
 		if err := os.Symlink(to, filepath.Join(own, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -25,7 +27,8 @@ func TestFilesAreOpenedWithinTheirFolderAlone(t *testing.T) {
 	w := Within(own)
 	for path, want := range map[string]error{
 		"own/books": nil, "own/inside": nil, "own/../own/books": nil, "own/none": fs.ErrNotExist,
-		"own/outside": ErrLeadsOut, "own/whole": ErrLeadsOut, "own/folder/books": ErrLeadsOut, "own/lost": ErrLeadsOut, "own/../other/books": ErrLeadsOut, "other/books": ErrLeadsOut,
+		"own/outside": ErrLeadsOut, "own/whole": ErrLeadsOut, "own/folder/books": ErrLeadsOut, "own/lost": ErrLeadsOut,
+		"own/../other/books": ErrLeadsOut, "other/books": ErrLeadsOut,
 	} {
 		path = top + "/" + path
 		data, err := w.ReadFile(path)
@@ -35,7 +38,8 @@ func TestFilesAreOpenedWithinTheirFolderAlone(t *testing.T) {
 		if _, err := w.Stat(path); !errors.Is(err, want) {
 			t.Errorf("%s was looked at: %v, want %v", path, err, want)
 		}
-		if plain, err := w.Resolve(path); path != top+"/own/lost" && (!errors.Is(err, want) || want == nil && plain != filepath.Join(own, "books")) {
+		if plain, err := w.Resolve(path); path != top+"/own/lost" &&
+			(!errors.Is(err, want) || want == nil && plain != filepath.Join(own, "books")) {
 			t.Errorf("%s was resolved to %s, %v, want %v", path, plain, err, want)
 		}
 	}

@@ -101,19 +101,24 @@ func (m *Mapping) keyOf(e *evaluation) (key connector.Key, err error) {
 		return key, err
 	}
 	if blank(key.Value) {
-		return key, &RecordError{connector.ReasonKeyBlank, m.key.line, fmt.Sprintf("The key %s is blank (mapping line %d).", m.keyName, m.key.line)}
+		return key, &RecordError{connector.ReasonKeyBlank, m.key.line,
+			fmt.Sprintf("The key %s is blank (mapping line %d).", m.keyName, m.key.line)}
 	}
 	if m.scope != nil {
 		if key.Scope, err = e.text(m.scope); err != nil {
 			return key, err
 		}
 		if blank(key.Scope) {
-			return key, &RecordError{connector.ReasonKeyBlank, m.scope.line, fmt.Sprintf("The scope of the key %s is blank (mapping line %d). "+
-				"Where the accounting system names no organisation, the configuration does: connections[].organisation.", m.keyName, m.scope.line)}
+			return key, &RecordError{connector.ReasonKeyBlank, m.scope.line,
+				fmt.Sprintf("The scope of the key %s is blank (mapping line %d). "+
+					"Where the accounting system names no organisation, the configuration does: connections[].organisation.",
+					m.keyName,
+					m.scope.line)}
 		}
 	}
 	if len(key.ID()) > connector.MaxIndexed {
-		return key, &RecordError{connector.ReasonMappingFailed, m.key.line, fmt.Sprintf("The key %s is longer than %d bytes (mapping line %d).", m.keyName, connector.MaxIndexed, m.key.line)}
+		return key, &RecordError{connector.ReasonMappingFailed, m.key.line,
+			fmt.Sprintf("The key %s is longer than %d bytes (mapping line %d).", m.keyName, connector.MaxIndexed, m.key.line)}
 	}
 	return key, nil
 }
@@ -180,13 +185,15 @@ func (m *Mapping) customer(e *evaluation, key connector.Key) (connector.Customer
 
 func person(f map[string]string) connector.Person {
 	return connector.Person{
-		Name: joinLines(f["name"]), FirstName: joinLines(f["firstName"]), LastName: joinLines(f["lastName"]), Email: connector.TrimEmail(f["email"]), Phone: joinLines(f["phone"]),
+		Name: joinLines(f["name"]), FirstName: joinLines(f["firstName"]), LastName: joinLines(f["lastName"]),
+		Email: connector.TrimEmail(f["email"]), Phone: joinLines(f["phone"]),
 		Primary: f[flagPrimary], Communication: f[flagCommunication],
 	}
 }
 
 func place(f map[string]string) connector.Address {
-	return connector.Address{Line1: joinLines(f["line1"]), City: joinLines(f["city"]), PostCode: f["postCode"], Country: f["country"]}
+	return connector.Address{Line1: joinLines(f["line1"]), City: joinLines(f["city"]), PostCode: f["postCode"],
+		Country: f["country"]}
 }
 
 // joinLines writes the lines of a text behind each other, as the service takes one line.
@@ -257,7 +264,8 @@ func evaluate[T any](e *evaluation, r *rule, form func(any) (T, error)) (T, erro
 
 // fail returns the error of a rule for an unsuitable record.
 func (r *rule) fail(why string) error {
-	return &RecordError{connector.ReasonMappingFailed, r.line, fmt.Sprintf("The mapping's %s (line %d) does not work for this record: %s.", r.path, r.line, why)}
+	return &RecordError{connector.ReasonMappingFailed, r.line,
+		fmt.Sprintf("The mapping's %s (line %d) does not work for this record: %s.", r.path, r.line, why)}
 }
 
 // plainFailure says why an expression failed. Only sentences of our own are
@@ -402,6 +410,7 @@ func viewOf(c connector.Customer) customerView {
 	for _, p := range c.People {
 		v.People = append(v.People, personView{p.Name, p.FirstName, p.LastName, p.Email, p.Phone})
 	}
-	v.Addresses = append(v.Addresses, connector.Map(c.Addresses, func(a connector.Address) addressView { return addressView(a) })...)
+	v.Addresses = append(v.Addresses,
+		connector.Map(c.Addresses, func(a connector.Address) addressView { return addressView(a) })...)
 	return v
 }

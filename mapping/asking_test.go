@@ -10,7 +10,8 @@ import (
 
 func TestTheConditionThatDoesNotAskAPayerIsNamed(t *testing.T) {
 	const head = "version: 1\nsource: csv\nkey: {no: Number}\ncustomer:\n  name: Name\n  people: [{email: Email}]\nmandate:\n  request: "
-	paying := map[string]string{"Number": "1", "Name": "Ann", "Email": "ann@example.com", "Currency": "USD", "Payment method": "Cash"}
+	paying := map[string]string{"Number": "1", "Name": "Ann", "Email": "ann@example.com", "Currency": "USD",
+		"Payment method": "Cash"}
 	without := map[string]string{"Number": "1", "Name": "Ann", "Currency": "GBP"}
 	dollars := map[string]string{"Number": "1", "Name": "Ann", "Currency": "USD"}
 	for _, c := range []struct {
@@ -22,10 +23,14 @@ func TestTheConditionThatDoesNotAskAPayerIsNamed(t *testing.T) {
 	}{
 		{"asked", `any(customer.people, .email != "")`, paying, "", 0, ""},
 		{"no address", `any(customer.people, .email != "") && Currency == "GBP"`, without, connector.UnaskedNoEmail, 8, ""},
-		{"no address, and another currency", `any(customer.people, .email != "") && Currency == "GBP"`, dollars, connector.UnaskedRule, 8, "Currency is GBP"},
-		{"another currency", `any(customer.people, .email != "") && trim(Currency) in ["GBP", ""]`, paying, connector.UnaskedRule, 8, "Currency is GBP or blank"},
-		{"the second of three", `Currency == "USD" and field("Payment method") == "Direct debit" and Number == "2"`, paying, connector.UnaskedRule, 8, "Payment method is Direct debit"},
-		{"a choice is one condition", `Currency == "GBP" || Number == "2" && Name == "Bo"`, paying, connector.UnaskedRule, 8, `Currency == "GBP" || Number == "2" && Name == "Bo"`},
+		{"no address, and another currency", `any(customer.people, .email != "") && Currency == "GBP"`, dollars,
+			connector.UnaskedRule, 8, "Currency is GBP"},
+		{"another currency", `any(customer.people, .email != "") && trim(Currency) in ["GBP", ""]`, paying,
+			connector.UnaskedRule, 8, "Currency is GBP or blank"},
+		{"the second of three", `Currency == "USD" and field("Payment method") == "Direct debit" and Number == "2"`, paying,
+			connector.UnaskedRule, 8, "Payment method is Direct debit"},
+		{"a choice is one condition", `Currency == "GBP" || Number == "2" && Name == "Bo"`, paying, connector.UnaskedRule, 8,
+			`Currency == "GBP" || Number == "2" && Name == "Bo"`},
 		{"a mark in quotes", `Name != "a && b" && Currency == "or"`, paying, connector.UnaskedRule, 8, "Currency is or"},
 		{"nobody", `false`, paying, connector.UnaskedRule, 8, "nobody is asked"},
 		{"nobody, and no address", `false`, without, connector.UnaskedRule, 8, "nobody is asked"},

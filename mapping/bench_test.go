@@ -84,13 +84,15 @@ func byHand(data []byte) (Result, error) {
 			p.Phone = strings.TrimSpace(phone.PhoneCountryCode + " " + phone.PhoneAreaCode + " " + phone.PhoneNumber)
 		}
 	}
-	out := connector.Customer{Name: strings.TrimSpace(c.Name), People: []connector.Person{p}, ExternalData: map[string]string{"xeroContactId": c.ContactID, "xeroTenantId": "tenant-1"}}
+	out := connector.Customer{Name: strings.TrimSpace(c.Name), People: []connector.Person{p},
+		ExternalData: map[string]string{"xeroContactId": c.ContactID, "xeroTenantId": "tenant-1"}}
 	for _, a := range c.Addresses {
 		if a.AddressType == "POBOX" {
 			out.Addresses = []connector.Address{{Line1: a.AddressLine1, City: a.City, PostCode: a.PostalCode}}
 		}
 	}
-	return Result{Included: true, Key: connector.Key{Name: "xeroContactId", Value: c.ContactID}, Customer: out, RequestMandate: p.Email != "" && c.DefaultCurrency == "GBP"}, nil
+	return Result{Included: true, Key: connector.Key{Name: "xeroContactId", Value: c.ContactID}, Customer: out,
+		RequestMandate: p.Email != "" && c.DefaultCurrency == "GBP"}, nil
 }
 
 // BenchmarkNumbers measures what reading a phone number adds to a mapping.

@@ -26,8 +26,10 @@ func TestAnEndlessMappingIsRefusedWithoutCompilingItAll(t *testing.T) {
 	}
 	_, err := Load("mapping.yaml", []byte(file.String()), xero())
 	var wrong *strict.Error
-	if !errors.As(err, &wrong) || len(wrong.Problems) != maxExpressions-2+1 { // key and name are right; one problem is that there are too many
-		t.Errorf("Load gives %d problems, want those of the first %d expressions and one more", len(wrong.Problems), maxExpressions)
+	// key and name are right; one problem is that there are too many
+	if !errors.As(err, &wrong) || len(wrong.Problems) != maxExpressions-2+1 {
+		t.Errorf("Load gives %d problems, want those of the first %d expressions and one more", len(wrong.Problems),
+			maxExpressions)
 	}
 }
 

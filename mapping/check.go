@@ -19,7 +19,8 @@ func (e *expression) checkJoin(node *ast.Node) {
 	list, ok := call.Arguments[0].(*ast.ArrayNode)
 	if !ok {
 		if of := call.Arguments[0].Nature().Ref; of != nil && of.Type != nil && !textual(of.Type) {
-			e.fail(call.Arguments[0].Location(), "join needs a list of texts, and each element here is %s", plainType(of.Type.String()))
+			e.fail(call.Arguments[0].Location(), "join needs a list of texts, and each element here is %s",
+				plainType(of.Type.String()))
 		}
 		return
 	}
@@ -41,7 +42,8 @@ func (e *expression) checkResult(root ast.Node) {
 	case wantText, wantFlag:
 		kind := map[result]reflect.Kind{wantText: reflect.String, wantFlag: reflect.Bool}[e.want]
 		if isNil(root) || t.Kind() != kind {
-			e.failWhole("%s must give %s, not %s%s", e.path, plainResult(e.want), plainType(typeName(root)), resultHint(e.want, t))
+			e.failWhole("%s must give %s, not %s%s", e.path, plainResult(e.want), plainType(typeName(root)),
+				resultHint(e.want, t))
 		}
 	default:
 		e.checkElements(root)
@@ -91,7 +93,8 @@ func (e *expression) checkElements(root ast.Node) {
 	if list, ok := root.(*ast.ArrayNode); ok {
 		for _, element := range list.Nodes {
 			if !isElement(element.Type()) {
-				e.fail(element.Location(), "an element is written as {%s: …}, and this is %s", strings.Join(known, ": …, "), plainType(typeName(element)))
+				e.fail(element.Location(), "an element is written as {%s: …}, and this is %s", strings.Join(known, ": …, "),
+					plainType(typeName(element)))
 			}
 		}
 	}
@@ -118,7 +121,8 @@ func (e *expression) checkPair(pair *ast.PairNode, known []string) {
 	case isFlag(key.Value):
 		e.flag(key.Value, e.path)
 		if t := pair.Value.Type(); t.Kind() != reflect.Bool && t.Kind() != reflect.Interface {
-			e.fail(pair.Value.Location(), "%s must be true or false, not %s%s", key.Value, plainType(typeName(pair.Value)), resultHint(wantFlag, t))
+			e.fail(pair.Value.Location(), "%s must be true or false, not %s%s", key.Value, plainType(typeName(pair.Value)),
+				resultHint(wantFlag, t))
 		}
 	case !textual(pair.Value.Type()):
 		e.fail(pair.Value.Location(), "%s must be a text, not %s", key.Value, plainType(typeName(pair.Value)))

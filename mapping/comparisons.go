@@ -76,9 +76,11 @@ func comparedWithDate(d *draft, m []string, inside string) string {
 		return fmt.Sprintf("%s %s %s", left, m[2], d.put(literal(t.Format(time.DateOnly))))
 	}
 	form := writtenDates[slices.IndexFunc(writtenDates, func(form dateForm) bool { return form.reads(inside) })]
-	if i := slices.IndexFunc(dayOrMonth, func(either [2]dateForm) bool { return either[0].reads(inside) && either[1].reads(inside) }); i >= 0 {
+	if i := slices.IndexFunc(dayOrMonth,
+		func(either [2]dateForm) bool { return either[0].reads(inside) && either[1].reads(inside) }); i >= 0 {
 		either := dayOrMonth[i][:]
-		said := slices.IndexFunc(either, func(form dateForm) bool { return isRead && strings.Contains(d.whole(m[1]), literal(form.words)) })
+		said := slices.IndexFunc(either,
+			func(form dateForm) bool { return isRead && strings.Contains(d.whole(m[1]), literal(form.words)) })
 		if said < 0 {
 			d.refuse(fmt.Sprintf("%s could be %s or %s; write %s or %s",
 				inside, either[0].words, either[1].words, d.whole(by(either[0])), d.whole(by(either[1]))), m[0])

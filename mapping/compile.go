@@ -70,7 +70,8 @@ type compiling struct {
 }
 
 func newCompiling(doc *strict.Doc, region string, src connector.SourceInfo) *compiling {
-	c := &compiling{doc: doc, kind: src.Kind, region: region, written: src.Written, types: map[string]reflect.Type{}, used: map[string]bool{}, flags: map[string]strict.Path{},
+	c := &compiling{doc: doc, kind: src.Kind, region: region, written: src.Written, types: map[string]reflect.Type{},
+		used: map[string]bool{}, flags: map[string]strict.Path{},
 		asFlags: map[string]bool{}, flagColumns: slices.Contains(untyped, src.Kind)}
 	for _, f := range src.Fields {
 		c.types[f.Name] = goType(f)
@@ -124,12 +125,14 @@ func (c *compiling) report(p strict.Problem) { c.problems = append(c.problems, p
 func (c *compiling) compile(path strict.Path, text string, want result, withCustomer bool) *rule {
 	if c.count++; c.count > maxExpressions {
 		if c.count == maxExpressions+1 {
-			c.report(c.doc.Problem(path, "the mapping has more than %d expressions; those from here on were not looked at", maxExpressions))
+			c.report(c.doc.Problem(path, "the mapping has more than %d expressions; those from here on were not looked at",
+				maxExpressions))
 		}
 		return nil
 	}
 	if blank(text) {
-		c.report(c.doc.Problem(path, "%s is blank; write a field, a text in quotes or an expression, or remove the key", path))
+		c.report(c.doc.Problem(path, "%s is blank; write a field, a text in quotes or an expression, or remove the key",
+			path))
 		return nil
 	}
 	if n := len([]rune(text)); n > maxExpression {
@@ -143,7 +146,8 @@ func (c *compiling) compile(path strict.Path, text string, want result, withCust
 		c.problems = append(c.problems[:before:before], e.cured(c.problems[before:])...)
 		return nil
 	}
-	return &rule{path: path, line: c.doc.Line(path), text: strings.TrimSpace(text), reads: e.reads, parts: e.parts, program: program}
+	return &rule{path: path, line: c.doc.Line(path), text: strings.TrimSpace(text), reads: e.reads, parts: e.parts,
+		program: program}
 }
 
 // expression is one expression on its way to a program.

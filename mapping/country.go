@@ -53,22 +53,30 @@ var countryLanguages = []language.Tag{
 // carLetters are the car letters (the United Nations' distinguishing signs) other than ISO 3166-1 codes. Two letters
 // are always an ISO code, or unknown.
 var carLetters = map[string]string{
-	"A": "AT", "B": "BE", "D": "DE", "E": "ES", "F": "FR", "G": "GA", "H": "HU", "I": "IT", "J": "JP", "K": "KH", "L": "LU",
+	"A": "AT", "B": "BE", "D": "DE", "E": "ES", "F": "FR", "G": "GA", "H": "HU", "I": "IT", "J": "JP", "K": "KH",
+	"L": "LU",
 	"M": "MT", "N": "NO", "P": "PT", "Q": "QA", "S": "SE", "T": "TH", "V": "VA", "Z": "ZM",
-	"CDN": "CA", "EAK": "KE", "EAT": "TZ", "EAU": "UG", "GBA": "GG", "GBG": "GG", "GBJ": "JE", "GBM": "IM", "GBZ": "GI", "HKJ": "JO",
-	"KSA": "SA", "LAR": "LY", "MAL": "MY", "MGL": "MN", "RCH": "CL", "ROK": "KR", "SLO": "SI", "UAE": "AE", "WAG": "GM", "WAL": "SL", "WAN": "NG",
+	"CDN": "CA", "EAK": "KE", "EAT": "TZ", "EAU": "UG", "GBA": "GG", "GBG": "GG", "GBJ": "JE", "GBM": "IM", "GBZ": "GI",
+	"HKJ": "JO",
+	"KSA": "SA", "LAR": "LY", "MAL": "MY", "MGL": "MN", "RCH": "CL", "ROK": "KR", "SLO": "SI", "UAE": "AE", "WAG": "GM",
+	"WAL": "SL", "WAN": "NG",
 }
 
 // shortCountryNames are common short and older names in these languages, missing from the Unicode tables.
 var shortCountryNames = map[string]string{
-	"BRD": "DE", "Bundesrepublik Deutschland": "DE", "Tschechei": "CZ", "Tschechische Republik": "CZ", "Weißrussland": "BY", "Weissrussland": "BY",
-	"Großbritannien": "GB", "Grossbritannien": "GB", "Schottland": "GB", "Nordirland": "GB", "Vereinigte Staaten von Amerika": "US", "Amerika": "US",
+	"BRD": "DE", "Bundesrepublik Deutschland": "DE", "Tschechei": "CZ", "Tschechische Republik": "CZ",
+	"Weißrussland": "BY", "Weissrussland": "BY",
+	"Großbritannien": "GB", "Grossbritannien": "GB", "Schottland": "GB", "Nordirland": "GB",
+	"Vereinigte Staaten von Amerika": "US", "Amerika": "US",
 	"Grande-Bretagne": "GB", "Angleterre": "GB", "Écosse": "GB", "Pays de Galles": "GB", "Irlande du Nord": "GB",
 	"États-Unis d'Amérique": "US", "Hollande": "NL", "République tchèque": "CZ",
-	"Gran Bretagna": "GB", "Inghilterra": "GB", "Scozia": "GB", "Galles": "GB", "Stati Uniti d'America": "US", "Olanda": "NL", "Repubblica Ceca": "CZ",
-	"Gran Bretaña": "GB", "Inglaterra": "GB", "Escocia": "GB", "Gales": "GB", "Estados Unidos de América": "US", "EE. UU.": "US", "EEUU": "US",
+	"Gran Bretagna": "GB", "Inghilterra": "GB", "Scozia": "GB", "Galles": "GB", "Stati Uniti d'America": "US",
+	"Olanda": "NL", "Repubblica Ceca": "CZ",
+	"Gran Bretaña": "GB", "Inglaterra": "GB", "Escocia": "GB", "Gales": "GB", "Estados Unidos de América": "US",
+	"EE. UU.": "US", "EEUU": "US",
 	"Holanda": "NL", "República Checa": "CZ",
-	"Groot-Brittannië": "GB", "Engeland": "GB", "Schotland": "GB", "Verenigde Staten van Amerika": "US", "Tsjechische Republiek": "CZ", "Wit-Rusland": "BY",
+	"Groot-Brittannië": "GB", "Engeland": "GB", "Schotland": "GB", "Verenigde Staten van Amerika": "US",
+	"Tsjechische Republiek": "CZ", "Wit-Rusland": "BY",
 	"Grã-Bretanha": "GB", "RSA": "ZA", "PRC": "CN",
 }
 
@@ -80,8 +88,9 @@ var severalCountries = map[string]string{
 // otherCountryNames are common names missing from the Unicode tables.
 var otherCountryNames = map[string]string{
 	"America": "US", "United States of America": "US",
-	"Britain": "GB", "Great Britain": "GB", "UK": "GB", "England": "GB", "Scotland": "GB", "Wales": "GB", "Northern Ireland": "GB",
-	"Burma": "MM", "Cabo Verde": "CV", "Czech Republic": "CZ", "Eire": "IE", "Republic of Ireland": "IE",
+	"Britain": "GB", "Great Britain": "GB", "UK": "GB", "England": "GB", "Scotland": "GB", "Wales": "GB",
+	"Northern Ireland": "GB",
+	"Burma":            "MM", "Cabo Verde": "CV", "Czech Republic": "CZ", "Eire": "IE", "Republic of Ireland": "IE",
 	"EL": "GR", "Eswatini": "SZ", "Holland": "NL", "Hong Kong": "HK", "Ivory Coast": "CI",
 	"Macao": "MO", "Macau": "MO", "Myanmar": "MM", "North Macedonia": "MK", "Palestine": "PS",
 	"Republic of Korea": "KR", "Russian Federation": "RU", "Türkiye": "TR", "Vatican": "VA",

@@ -50,9 +50,10 @@ type CoverageReport struct {
 
 // RuleCoverage says how often a rule or a part of it fired and was blank.
 type RuleCoverage struct {
-	Path  string `json:"path"`           // what the rule decides, for example "customer.people[0].email"
-	Line  int    `json:"line"`           // of the mapping file
-	Part  string `json:"part,omitempty"` // the part's expression: one side of a condition, or one argument of coalesce or default; "" for the whole rule
+	Path string `json:"path"` // what the rule decides, for example "customer.people[0].email"
+	Line int    `json:"line"` // of the mapping file
+	// the part's expression: one side of a condition, or one argument of coalesce or default; "" for the whole rule
+	Part  string `json:"part,omitempty"`
 	Fired int    `json:"fired"`
 	Blank int    `json:"blank"` // always 0 for a part
 }
@@ -67,7 +68,8 @@ func (r RuleCoverage) String() string {
 
 // NewCoverage returns a coverage without records.
 func (m *Mapping) NewCoverage() *Coverage {
-	c := &Coverage{mapping: m, rules: map[*rule]int{}, parts: map[int]int{}, misread: map[misreading]*misreads{}, names: newSharing(), emails: newSharing()}
+	c := &Coverage{mapping: m, rules: map[*rule]int{}, parts: map[int]int{}, misread: map[misreading]*misreads{},
+		names: newSharing(), emails: newSharing()}
 	for _, r := range m.rules() {
 		c.rules[r] = c.enter(RuleCoverage{Path: r.path.String(), Line: r.line})
 		for _, p := range r.parts {
@@ -134,6 +136,8 @@ func (c *Coverage) Report() CoverageReport {
 	}) {
 		out.Misread = append(out.Misread, c.misread[at].report(at.rule, at.function))
 	}
-	out.Shared = append(out.Shared, connector.Filter([]Shared{c.names.report("name"), c.emails.report("email")}, func(shared Shared) bool { return shared.Values > 0 || shared.Partial })...)
+	out.Shared = append(out.Shared,
+		connector.Filter([]Shared{c.names.report("name"), c.emails.report("email")},
+			func(shared Shared) bool { return shared.Values > 0 || shared.Partial })...)
 	return out
 }

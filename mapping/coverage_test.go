@@ -41,7 +41,8 @@ func TestCoverageCountsWhatFiredAndNamesWhatNeverDid(t *testing.T) {
 			"customer.people[0].email (line 8)",
 			"mandate.request (line 11)",
 		},
-		UnusedFields: []string{"LastName", "ContactStatus", "DefaultCurrency", "Post Code", "Balance", "Tags", "Phones", "Addresses"},
+		UnusedFields: []string{"LastName", "ContactStatus", "DefaultCurrency", "Post Code", "Balance", "Tags", "Phones",
+			"Addresses"},
 	}
 	if diff := cmp.Diff(want, c.Report()); diff != "" {
 		t.Errorf("Report differs (-want +got):\n%s", diff)

@@ -35,7 +35,8 @@ const firstPiece = '\uE000'
 // cured returns the problems of a faulty expression, with the correct text if known.
 func (e *expression) cured(problems []strict.Problem) []strict.Problem {
 	node := e.doc.Node(e.path)
-	if strings.ContainsFunc(e.text, isPiece) || strings.HasPrefix(strings.TrimSpace(e.text), "let ") || len(e.types) == 0 || node == nil || node.LineComment != "" {
+	if strings.ContainsFunc(e.text, isPiece) || strings.HasPrefix(strings.TrimSpace(e.text), "let ") ||
+		len(e.types) == 0 || node == nil || node.LineComment != "" {
 		return problems
 	}
 	d, instead := e.drafted()
@@ -88,7 +89,8 @@ func (d *draft) compiled() string {
 
 // newScratch returns a compiling with discarded findings.
 func newScratch(c *compiling) *compiling {
-	return &compiling{doc: c.doc, kind: c.kind, columns: c.columns, types: c.types, region: c.region, used: map[string]bool{}}
+	return &compiling{doc: c.doc, kind: c.kind, columns: c.columns, types: c.types, region: c.region,
+		used: map[string]bool{}}
 }
 
 func isPiece(r rune) bool { return r >= firstPiece && r <= '\uF8FF' }
@@ -342,7 +344,8 @@ func (d *draft) balanced(text string) string {
 
 // innermost matches the content of brackets without others inside, with the name or operand before it.
 var innermost = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`([\pL_][\pL\pN_.!]*|[` + "\uE000-\uF8FF" + `])?\(([^()\[\]{}]*)\)|([\pL_][\pL\pN_.]*|[` + "\uE000-\uF8FF" + `])?\[([^()\[\]{}]*)\]|([@$]?)\{([^()\[\]{}]*)\}`)
+	return regexp.MustCompile(`([\pL_][\pL\pN_.!]*|[` + "\uE000-\uF8FF" + `])?\(([^()\[\]{}]*)\)|([\pL_][\pL\pN_.]*|[` +
+		"\uE000-\uF8FF" + `])?\[([^()\[\]{}]*)\]|([@$]?)\{([^()\[\]{}]*)\}`)
 })
 
 // brackets makes a piece of the innermost brackets.
@@ -371,7 +374,8 @@ func (d *draft) call(name, inside string) (piece, why string) {
 		d.note("a function stands before what it works on", receiver+"."+method)
 	}
 	args := d.arguments(inside)
-	if sum := sumOfTexts().FindStringSubmatch(inside); name == "number" && sum != nil && d.isText(sum[1]) && d.isText(sum[2]) {
+	if sum := sumOfTexts().FindStringSubmatch(inside); name == "number" && sum != nil && d.isText(sum[1]) &&
+		d.isText(sum[2]) {
 		return d.put("number(" + sum[1] + ") + number(" + sum[2] + ")"), "+ joins two texts; their numbers are added"
 	}
 	_, known := functions[name]
@@ -471,7 +475,8 @@ func (d *draft) braces(mark, inside string) (piece, why string) {
 func (d *draft) isField(text string) bool {
 	text = d.whole(text)
 	_, known := d.types[text]
-	return known && !Reserved(text) || strings.HasPrefix(text, fnField+"(") && strings.Count(text, "(") == 1 && strings.HasSuffix(text, ")")
+	return known && !Reserved(text) || strings.HasPrefix(text, fnField+"(") && strings.Count(text, "(") == 1 &&
+		strings.HasSuffix(text, ")")
 }
 
 // isOperand reports whether a word or letter of the draft stands for a value.

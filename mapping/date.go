@@ -61,7 +61,8 @@ func (e *expression) rewriteDate(node *ast.Node, args []ast.Node) {
 			form, ok = newDateForm(literal.Value)
 		}
 		if !ok {
-			e.fail(args[1].Location(), `the form of a date is written in quotes, with YYYY, one of M, MM, MMM, MMMM and one of D, DD in it, as in "DD/MM/YYYY"`)
+			e.fail(args[1].Location(),
+				`the form of a date is written in quotes, with YYYY, one of M, MM, MMM, MMMM and one of D, DD in it, as in "DD/MM/YYYY"`)
 		}
 	}
 	replaceBy(node, "date", args[0], &ast.ConstantNode{Value: form})

@@ -25,16 +25,18 @@ customer:
      {line1: FirstName, city: LastName}]
 mandate: {request: 'len(customer.addresses) == 1 && customer.addresses[0].line1 startsWith "1" && customer.externalData.id == "c1" && customer.externalData["none"] == ""'}
 `)
-	got, err := m.Apply(record(t, `{"ContactID": "c1", "Name": "N", "Phones": [{"PhoneNumber": "1"}, {"PhoneNumber": "2"}], "FirstName": "1 Road", "LastName": "Leeds"}`))
+	got, err := m.Apply(record(t,
+		`{"ContactID": "c1", "Name": "N", "Phones": [{"PhoneNumber": "1"}, {"PhoneNumber": "2"}], "FirstName": "1 Road", "LastName": "Leeds"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Result{Included: true, Key: connector.Key{Name: "id", Value: "c1"}, RequestMandate: true, Customer: connector.Customer{
-		Name:         "N",
-		People:       []connector.Person{{Name: "N", Phone: "1"}, {Name: "N", Phone: "2"}},
-		Addresses:    []connector.Address{{Line1: "1 Road", City: "Leeds"}},
-		ExternalData: map[string]string{"id": "c1"},
-	}}
+	want := Result{Included: true, Key: connector.Key{Name: "id", Value: "c1"}, RequestMandate: true,
+		Customer: connector.Customer{
+			Name:         "N",
+			People:       []connector.Person{{Name: "N", Phone: "1"}, {Name: "N", Phone: "2"}},
+			Addresses:    []connector.Address{{Line1: "1 Road", City: "Leeds"}},
+			ExternalData: map[string]string{"id": "c1"},
+		}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Apply differs (-want +got):\n%s", diff)
 	}
@@ -61,7 +63,8 @@ func TestContactsMayHaveFlags(t *testing.T) {
 			t.Errorf("%s: people differ (-want +got):\n%s", people, diff)
 		}
 		err = m.CheckFlags(map[string]string{"primary": "the.setting"})
-		if err == nil || !strings.Contains(err.Error(), "what the billing service calls primary is not known: give its name in the.setting") {
+		if err == nil || !strings.Contains(err.Error(),
+			"what the billing service calls primary is not known: give its name in the.setting") {
 			t.Errorf("a flag without a name: %v", err)
 		}
 		if err := m.CheckFlags(nil); err != nil {
@@ -80,7 +83,8 @@ func TestLettersGoToOneOfThePeople(t *testing.T) {
 	const file = "version: 1\nsource: xero\nkey: {id: ContactID}\ncustomer:\n  name: Name\n  people: [{email: EmailAddress}, {name: FirstName, email: LastName}]\n"
 	whole := record(t, `{"ContactID": "c1", "Name": "N", "EmailAddress": "a@example.com", "FirstName": "B", "LastName": "b@example.com"}`)
 	for rule, want := range map[string]string{
-		"": "a@example.com", "mandate: {to: LastName}\n": "b@example.com", "mandate: {to: upper(LastName)}\n": "b@example.com", "mandate: {to: '\"\"'}\n": "",
+		"": "a@example.com", "mandate: {to: LastName}\n": "b@example.com",
+		"mandate: {to: upper(LastName)}\n": "b@example.com", "mandate: {to: '\"\"'}\n": "",
 	} {
 		got, err := load(t, file+rule).Apply(whole)
 		if err != nil || got.To != want {
@@ -88,7 +92,9 @@ func TestLettersGoToOneOfThePeople(t *testing.T) {
 		}
 	}
 	_, err := load(t, file+"mandate: {to: '\"c@\" + Name'}\n").Apply(whole)
-	if err == nil || !strings.Contains(err.Error(), "mandate.to (line 7)") || !strings.Contains(err.Error(), "it gives an address that is none of the customer's people") || strings.Contains(err.Error(), "c@") {
+	if err == nil || !strings.Contains(err.Error(), "mandate.to (line 7)") ||
+		!strings.Contains(err.Error(), "it gives an address that is none of the customer's people") ||
+		strings.Contains(err.Error(), "c@") {
 		t.Errorf("an address of nobody's is told as %v", err)
 	}
 }
@@ -97,7 +103,8 @@ func TestAnElementThatIsNotABlockIsReported(t *testing.T) {
 	t.Parallel()
 	m := load(t, "version: 1\nsource: xero\nkey: {id: ContactID}\ncustomer:\n  name: Name\n  people: '[{name: Name}, IsCustomer ? {name: Name} : Name]'\n")
 	_, err := m.Apply(record(t, `{"ContactID": "c1", "Name": "N"}`))
-	want := RecordError{connector.ReasonMappingFailed, 6, "The mapping's customer.people (line 6) does not work for this record: an element is not written as a { } block."}
+	want := RecordError{connector.ReasonMappingFailed, 6,
+		"The mapping's customer.people (line 6) does not work for this record: an element is not written as a { } block."}
 	var got *RecordError
 	if !errors.As(err, &got) || *got != want {
 		t.Errorf("Apply = %v, want %v", err, want)
@@ -107,8 +114,10 @@ func TestAnElementThatIsNotABlockIsReported(t *testing.T) {
 func TestThePersonFunctionMakesAContact(t *testing.T) {
 	t.Parallel()
 	m := load(t, "version: 1\nsource: xero\nregion: GB\nkey: {id: ContactID}\ncustomer:\n  name: Name\n  people: 'map(emails(EmailAddress), person(Name, lower(#), phone(Phones, \"DEFAULT\")))'\n")
-	got, err := m.Apply(record(t, `{"ContactID": "c1", "Name": "N", "EmailAddress": "A@b.example, c@d.example", "Phones": [{"PhoneType": "DEFAULT", "PhoneAreaCode": "0113", "PhoneNumber": "496 0123"}]}`))
-	want := []connector.Person{{Name: "N", Email: "a@b.example", Phone: "+441134960123"}, {Name: "N", Email: "c@d.example", Phone: "+441134960123"}}
+	got, err := m.Apply(record(t,
+		`{"ContactID": "c1", "Name": "N", "EmailAddress": "A@b.example, c@d.example", "Phones": [{"PhoneType": "DEFAULT", "PhoneAreaCode": "0113", "PhoneNumber": "496 0123"}]}`))
+	want := []connector.Person{{Name: "N", Email: "a@b.example", Phone: "+441134960123"},
+		{Name: "N", Email: "c@d.example", Phone: "+441134960123"}}
 	if diff := cmp.Diff(want, got.Customer.People); err != nil || diff != "" {
 		t.Errorf("Apply = %v, differs (-want +got):\n%s", err, diff)
 	}
@@ -147,7 +156,8 @@ func TestEveryCountryIsKnownByItsCodesAndName(t *testing.T) {
 		t.Errorf("%d countries are known, want 250", len(all))
 	}
 	for _, r := range all {
-		for _, name := range []string{r.String(), r.ISO3(), strings.ToLower(r.String()), display.English.Regions().Name(r), ownName(r)} {
+		for _, name := range []string{r.String(), r.ISO3(), strings.ToLower(r.String()), display.English.Regions().Name(r),
+			ownName(r)} {
 			if got := country(name); name != "" && got != r.String() {
 				t.Errorf("country(%q) = %q, want %s", name, got, r)
 			}

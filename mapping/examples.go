@@ -30,7 +30,8 @@ func (m *Mapping) checkExample(i int) []strict.Problem {
 	if err != nil {
 		return []strict.Problem{m.doc.Problem(path.Key("given"), "example %d cannot be read: %v", i+1, err)}
 	}
-	got, err := m.apply(connector.Record{SourceID: "example", State: connector.RecordActive, Data: given}, cmp.Or(m.tenant, "example"), watcher{})
+	got, err := m.apply(connector.Record{SourceID: "example", State: connector.RecordActive, Data: given},
+		cmp.Or(m.tenant, "example"), watcher{})
 	var failed *RecordError
 	if errors.As(err, &failed) {
 		return []strict.Problem{m.doc.Problem(path.Key("given"), "example %d fails: %s", i+1, failed.Detail)}
@@ -57,18 +58,22 @@ func (c *comparison) compare(got Result, want wantFile) {
 	if want.Include != nil && *want.Include != got.Included {
 		c.differ(strict.Path{"include"}, got.Included, *want.Include)
 	}
-	if !got.Included && (want.Name != nil || want.People != nil || want.Addresses != nil || want.ExternalData != nil || want.Request != nil || want.To != nil || want.Language != nil) {
-		c.problems = append(c.problems, c.doc.KeyProblem(c.path, "example %d: the record is not included, so it has no customer", c.example))
+	if !got.Included && (want.Name != nil || want.People != nil || want.Addresses != nil || want.ExternalData != nil ||
+		want.Request != nil || want.To != nil || want.Language != nil) {
+		c.problems = append(c.problems,
+			c.doc.KeyProblem(c.path, "example %d: the record is not included, so it has no customer", c.example))
 		return
 	}
 	if want.Name != nil && *want.Name != got.Customer.Name {
 		c.differ(strict.Path{"name"}, quoted(got.Customer.Name), quoted(*want.Name))
 	}
 	if want.People != nil {
-		compareElements(c, strict.Path{"people"}, got.Customer.People, *want.People, personFile[wanted].fields, fieldsOfPerson)
+		compareElements(c, strict.Path{"people"}, got.Customer.People, *want.People, personFile[wanted].fields,
+			fieldsOfPerson)
 	}
 	if want.Addresses != nil {
-		compareElements(c, strict.Path{"addresses"}, got.Customer.Addresses, *want.Addresses, addressFile[wanted].fields, fieldsOfPlace)
+		compareElements(c, strict.Path{"addresses"}, got.Customer.Addresses, *want.Addresses, addressFile[wanted].fields,
+			fieldsOfPlace)
 	}
 	c.texts(strict.Path{"externalData"}, got.Customer.ExternalData, want.ExternalData)
 	if want.Request != nil && *want.Request != got.RequestMandate {
@@ -94,7 +99,8 @@ func (c *comparison) texts(at strict.Path, got map[string]string, want map[strin
 }
 
 // compareElements compares lists of people or addresses one by one.
-func compareElements[G, W any](c *comparison, at strict.Path, got []G, want []W, wants func(W) map[string]*wanted, fields func(G) map[string]string) {
+func compareElements[G, W any](c *comparison, at strict.Path, got []G, want []W, wants func(W) map[string]*wanted,
+	fields func(G) map[string]string) {
 	if len(got) != len(want) {
 		c.differ(at, fmt.Sprintf("a list of %d", len(got)), fmt.Sprintf("a list of %d", len(want)))
 		return

@@ -83,7 +83,8 @@ var engineWords = []struct {
 	{regexp.MustCompile(`^unexpected token EOF`), say(tooEarly)},
 	{regexp.MustCompile(`^unexpected end of expression`), say(tooEarly)},
 	{regexp.MustCompile(`^unexpected token Operator\("="\)`), say("use == to compare")},
-	{regexp.MustCompile(`^unexpected token Operator\(":"\)`), say("a colon is not expected here; a { } block as the result of map(…) is written in parentheses: map(list, ({name: .Name}))")},
+	{regexp.MustCompile(`^unexpected token Operator\(":"\)`),
+		say("a colon is not expected here; a { } block as the result of map(…) is written in parentheses: map(list, ({name: .Name}))")},
 	{regexp.MustCompile(`^unexpected token \w+\("?(.*?)"?\)$`), func(m []string) string {
 		return fmt.Sprintf("%s is not expected here", m[1])
 	}},
@@ -127,11 +128,13 @@ var engineWords = []struct {
 	{regexp.MustCompile(`(?s)^type (.+)\[.+\] is undefined$`), func(m []string) string {
 		return "[ ] picks from a list, and this is " + plainType(m[1])
 	}},
-	{regexp.MustCompile(`^array elements can only be selected using an integer`), say("an element of a list is picked by its number, counted from 0: list[0]")},
+	{regexp.MustCompile(`^array elements can only be selected using an integer`),
+		say("an element of a list is picked by its number, counted from 0: list[0]")},
 	{regexp.MustCompile(`(?s)^cannot slice (.+)$`), func(m []string) string {
 		return "[from:to] works on a text or a list, and this is " + plainType(m[1])
 	}},
-	{regexp.MustCompile(`^cannot use pointer accessor outside predicate`), say("a field with a leading dot, or #, is known inside filter(…), map(…) and the like only")},
+	{regexp.MustCompile(`^cannot use pointer accessor outside predicate`),
+		say("a field with a leading dot, or #, is known inside filter(…), map(…) and the like only")},
 	{regexp.MustCompile(`^cannot redeclare (?:\w+ )?(.+)$`), func(m []string) string {
 		return fmt.Sprintf("%q is taken; choose another name behind let", m[1])
 	}},

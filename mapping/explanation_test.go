@@ -36,16 +36,20 @@ func TestExplainTellsWhatEveryRuleReadAndGave(t *testing.T) {
 		{Path: "customer.name", Line: 6, Text: "trim(Name)", Inputs: []Input{{"Name", " A & B "}}, Value: "A & B"},
 		{Path: "customer.people[0].name", Line: 8, Text: `IsCustomer ? coalesce(FirstName, field("phone")) : "nobody"`,
 			Inputs: []Input{{"IsCustomer", "true"}, {"FirstName", ""}, {"phone", "0113"}}, Value: "0113"},
-		{Path: "customer.people[0].email", Line: 8, Text: "lower(EmailAddress)", Inputs: []Input{{"EmailAddress", ""}}, Blank: true},
-		{Path: "customer.addresses", Line: 9, Text: "[{city: Org.Vat}]", Inputs: []Input{{"Org", `{"Vat": null, "More": 1}`}}, Value: `[{"city":""}]`, Blank: true},
+		{Path: "customer.people[0].email", Line: 8, Text: "lower(EmailAddress)", Inputs: []Input{{"EmailAddress", ""}},
+			Blank: true},
+		{Path: "customer.addresses", Line: 9, Text: "[{city: Org.Vat}]", Inputs: []Input{{"Org", `{"Vat": null, "More": 1}`}},
+			Value: `[{"city":""}]`, Blank: true},
 		{Path: "externalData.tenant", Line: 10, Text: "tenant", Inputs: []Input{{"tenant", "tenant-1"}}, Value: "tenant-1"},
-		{Path: "mandate.request", Line: 11, Text: `customer.people[0].email != ""`, Inputs: []Input{{"customer", customer}}, Value: "false", Blank: true},
+		{Path: "mandate.request", Line: 11, Text: `customer.people[0].email != ""`, Inputs: []Input{{"customer", customer}},
+			Value: "false", Blank: true},
 	}
 	if diff := cmp.Diff(want, got.Rules); diff != "" {
 		t.Errorf("Explain differs (-want +got):\n%s", diff)
 	}
 	applied, err := m.Apply(r)
-	if diff := cmp.Diff(Explanation{Result: applied, Err: err}, got, cmpopts.IgnoreFields(Explanation{}, "Rules")); diff != "" {
+	if diff := cmp.Diff(Explanation{Result: applied, Err: err}, got,
+		cmpopts.IgnoreFields(Explanation{}, "Rules")); diff != "" {
 		t.Errorf("Explain and Apply differ (-Apply +Explain):\n%s", diff)
 	}
 }
@@ -103,7 +107,8 @@ func TestExplainNamesAFieldThatIsCalledLikeAVariable(t *testing.T) {
 
 func TestReservedNamesAreThoseThatMustBeWrittenWithField(t *testing.T) {
 	t.Parallel()
-	names := []string{"Name", "phone", "country", "len", "map", "Straße", "_x", "tenant", "customer", "in", "not", "let", "true", "nil", "Post Code", "*Name", "2nd", "a.b", ""}
+	names := []string{"Name", "phone", "country", "len", "map", "Straße", "_x", "tenant", "customer", "in", "not", "let",
+		"true", "nil", "Post Code", "*Name", "2nd", "a.b", ""}
 	src := connector.SourceInfo{Kind: "xero", Fields: append(textFields("ContactID"), textFields(names...)...)}
 	for i, name := range names {
 		if got := Reserved(name); got != (i > 6) {

@@ -132,7 +132,8 @@ func (f *formula) UnmarshalYAML(node *yaml.Node) error {
 
 // JSONSchema describes a formula to editors.
 func (formula) JSONSchema() *generate.Schema {
-	return &generate.Schema{Title: "an expression, as in trim(Name)", OneOf: []*generate.Schema{written(), {Type: "boolean"}, {Type: "number"}}}
+	return &generate.Schema{Title: "an expression, as in trim(Name)",
+		OneOf: []*generate.Schema{written(), {Type: "boolean"}, {Type: "number"}}}
 }
 
 // wanted is an expected text in an example, unchanged.
@@ -146,7 +147,8 @@ func (w *wanted) UnmarshalYAML(node *yaml.Node) error {
 
 // JSONSchema describes a wanted text to editors.
 func (wanted) JSONSchema() *generate.Schema {
-	return &generate.Schema{Title: "a text", OneOf: []*generate.Schema{{Type: "string"}, {Type: "boolean"}, {Type: "number"}}}
+	return &generate.Schema{Title: "a text",
+		OneOf: []*generate.Schema{{Type: "string"}, {Type: "boolean"}, {Type: "number"}}}
 }
 
 // written is the schema of an expression given as text.
@@ -181,5 +183,6 @@ func (elements[T]) JSONSchema() *generate.Schema {
 		list.MaxItems = new(uint64(connector.MaxAddresses))
 		list.Title = "one element, as the billing service takes one address"
 	}
-	return &generate.Schema{Title: "a list, whose elements stand on lines that begin with -, or one expression", OneOf: []*generate.Schema{list, written()}}
+	return &generate.Schema{Title: "a list, whose elements stand on lines that begin with -, or one expression",
+		OneOf: []*generate.Schema{list, written()}}
 }

@@ -9,8 +9,10 @@ import (
 // fillers are the words of programs for a missing value, in exact spelling. A person may be called Null or None, so
 // other spellings count as values.
 var fillers = []string{
-	"NULL", "null", "(null)", "(NULL)", "<null>", "<NULL>", "[NULL]", `\N`, "NIL", "nil", "None", "NONE", "none", "*None", "<none>", "(none)", "(None)", "(blank)", "(empty)", "(leer)", "(vide)", "(vuoto)", "(leeg)",
-	"NaN", "nan", "NaT", "<NA>", "undefined", "N/A", "n/a", "#N/A", "#NV", "#REF!", "#VALUE!", "#WERT!", "#VALEUR!", "#NAME?", "#NUM!", "#NULL!", "#DIV/0!", "#BEZUG!",
+	"NULL", "null", "(null)", "(NULL)", "<null>", "<NULL>", "[NULL]", `\N`, "NIL", "nil", "None", "NONE", "none", "*None",
+	"<none>", "(none)", "(None)", "(blank)", "(empty)", "(leer)", "(vide)", "(vuoto)", "(leeg)",
+	"NaN", "nan", "NaT", "<NA>", "undefined", "N/A", "n/a", "#N/A", "#NV", "#REF!", "#VALUE!", "#WERT!", "#VALEUR!",
+	"#NAME?", "#NUM!", "#NULL!", "#DIV/0!", "#BEZUG!",
 }
 
 var (

@@ -53,7 +53,8 @@ func condition(_ *meter, args []any) (any, error) {
 	case f.blank:
 		return nil, sentence("the field " + f.field + " is blank, and the rule needs yes or no")
 	}
-	return nil, sentence("the field " + f.field + " holds neither yes nor no; compare it, as in " + Written(f.field) + ` == "ACTIVE"`)
+	return nil, sentence("the field " + f.field + " holds neither yes nor no; compare it, as in " + Written(f.field) +
+		` == "ACTIVE"`)
 }
 
 // readConditions replaces every column used as a condition by its flag: alone, after not, beside and and or, or before

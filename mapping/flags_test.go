@@ -43,18 +43,23 @@ func TestIncludeReadsAColumnOfYesAndNo(t *testing.T) {
 		{"csv", connector.TypeText, `let ann = name == "Ann"; active`, `"no"`, "false"},
 		{"sql", connector.TypeNumber, `!active || name == "Bob"`, `0`, "true"},
 	} {
-		m, err := Load("m.yaml", fmt.Appendf(nil, "version: 1\nsource: %s\nkey: {no: id}\ncustomer: {name: name}\ninclude: '%s'\n", tt.kind, tt.include), connector.SourceInfo{
-			Kind: tt.kind, Fields: []connector.Field{{Name: "id", Type: connector.TypeText}, {Name: "name", Type: connector.TypeText}, {Name: "active", Type: tt.typed}}})
+		m, err := Load("m.yaml", fmt.Appendf(nil,
+			"version: 1\nsource: %s\nkey: {no: id}\ncustomer: {name: name}\ninclude: '%s'\n", tt.kind, tt.include),
+			connector.SourceInfo{
+				Kind: tt.kind, Fields: []connector.Field{{Name: "id", Type: connector.TypeText},
+					{Name: "name", Type: connector.TypeText}, {Name: "active", Type: tt.typed}}})
 		if err != nil {
 			t.Errorf("%s %s: %v", tt.kind, tt.include, err)
 			continue
 		}
-		got, err := m.Apply(connector.Record{SourceID: "1", State: connector.RecordActive, Data: fmt.Appendf(nil, `{"id":"1","name":"Ann","active":%s}`, tt.data)})
+		got, err := m.Apply(connector.Record{SourceID: "1", State: connector.RecordActive,
+			Data: fmt.Appendf(nil, `{"id":"1","name":"Ann","active":%s}`, tt.data)})
 		said := fmt.Sprint(got.Included)
 		if err != nil {
 			said = err.Error()
 		}
-		if !strings.Contains(said, tt.want) || err != nil && strings.Contains(said, strings.Trim(tt.data, `"`)) && len(tt.data) > 4 {
+		if !strings.Contains(said, tt.want) || err != nil && strings.Contains(said, strings.Trim(tt.data, `"`)) &&
+			len(tt.data) > 4 {
 			t.Errorf("%s %s of %s %s: %s, want %s", tt.kind, tt.include, tt.typed, tt.data, said, tt.want)
 		}
 	}

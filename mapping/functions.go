@@ -76,16 +76,21 @@ var functions = map[string]function{
 	"emails":     {usage: "emails(text)", types: []any{new(func(string) []string)}, call: emails},
 	"coalesce":   {usage: "coalesce(text, text, …)", types: []any{new(func(...string) string)}, call: coalesce},
 	"default":    {usage: "default(text, text)", types: []any{new(func(string, string) string)}, call: coalesce},
-	"join":       {usage: "join(list, separator)", types: []any{new(func([]any, string) string), new(func([]string, string) string)}, call: join},
-	"split":      {usage: "split(text, separator)", types: []any{new(func(string, string) []string)}, call: split},
-	"replace":    {usage: "replace(text, old, new)", types: []any{new(func(string, string, string) string)}, call: replace},
-	"truncate":   {usage: "truncate(text, length)", types: []any{new(func(string, int) string)}, call: truncate},
-	"date":       {usage: "date(text) or date(text, form)", types: []any{new(func(string) string), new(func(string, string) string)}, call: date},
-	"number":     {usage: "number(text) or number(text, decimal sign)", types: []any{new(func(string) float64), new(func(string, string) float64)}, call: number},
-	"phone":      {usage: phoneUsage, result: phoneResult, call: phone},
-	"address":    {usage: "address(list, type)", result: addressResult, call: address},
+	"join": {usage: "join(list, separator)",
+		types: []any{new(func([]any, string) string), new(func([]string, string) string)}, call: join},
+	"split": {usage: "split(text, separator)", types: []any{new(func(string, string) []string)}, call: split},
+	"replace": {usage: "replace(text, old, new)", types: []any{new(func(string, string, string) string)},
+		call: replace},
+	"truncate": {usage: "truncate(text, length)", types: []any{new(func(string, int) string)}, call: truncate},
+	"date": {usage: "date(text) or date(text, form)",
+		types: []any{new(func(string) string), new(func(string, string) string)}, call: date},
+	"number": {usage: "number(text) or number(text, decimal sign)",
+		types: []any{new(func(string) float64), new(func(string, string) float64)}, call: number},
+	"phone":   {usage: phoneUsage, result: phoneResult, call: phone},
+	"address": {usage: "address(list, type)", result: addressResult, call: address},
 	"person": {usage: "person(name, email, phone)", call: newPerson, types: []any{
-		new(func(string) map[string]any), new(func(string, string) map[string]any), new(func(string, string, string) map[string]any)}},
+		new(func(string) map[string]any), new(func(string, string) map[string]any),
+		new(func(string, string, string) map[string]any)}},
 }
 
 // Functions returns the usage of each function of mapping files, sorted.
@@ -111,17 +116,18 @@ func onText[R string | bool](usage string, f func(string) R) function {
 
 // reading makes a function to parse a text, and to report texts not understood.
 func reading(name string, read func(string) (string, bool)) function {
-	return function{usage: name + "(text)", types: []any{new(func(string) string)}, call: func(m *meter, args []any) (any, error) {
-		s, err := text(args[0])
-		if err != nil {
-			return nil, err
-		}
-		out, understood := read(s)
-		if !understood {
-			m.missed(name, s)
-		}
-		return out, nil
-	}}
+	return function{usage: name + "(text)", types: []any{new(func(string) string)},
+		call: func(m *meter, args []any) (any, error) {
+			s, err := text(args[0])
+			if err != nil {
+				return nil, err
+			}
+			out, understood := read(s)
+			if !understood {
+				m.missed(name, s)
+			}
+			return out, nil
+		}}
 }
 
 // register returns the function as the expression engine wants it: it charges

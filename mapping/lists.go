@@ -11,12 +11,14 @@ import (
 type roles struct{ kind, number, area, country int }
 
 func rolesOf(element reflect.Type) roles {
-	return roles{ending(element, "type"), ending(element, "number"), ending(element, "areacode"), ending(element, "countrycode")}
+	return roles{ending(element, "type"), ending(element, "number"), ending(element, "areacode"),
+		ending(element, "countrycode")}
 }
 
 func ending(element reflect.Type, role string) int {
 	for i := range element.NumField() {
-		if f := element.Field(i); f.Type.Kind() == reflect.String && strings.HasSuffix(strings.ToLower(f.Tag.Get("expr")), role) {
+		if f := element.Field(i); f.Type.Kind() == reflect.String &&
+			strings.HasSuffix(strings.ToLower(f.Tag.Get("expr")), role) {
 			return i
 		}
 	}

@@ -105,7 +105,8 @@ func read(name string, data []byte, src connector.SourceInfo) (*Mapping, error) 
 	m.evaluations.New = func() any { return &evaluation{machine: vm.VM{MemoryBudget: maxSteps}, env: map[string]any{}} }
 	c := newCompiling(doc, file.Region, src)
 	if file.Source != src.Kind {
-		p := doc.Problem(strict.Path{"source"}, "this mapping is written for %s, and the connection reads %s; use a mapping for %s", file.Source, src.Kind, src.Kind)
+		p := doc.Problem(strict.Path{"source"},
+			"this mapping is written for %s, and the connection reads %s; use a mapping for %s", file.Source, src.Kind, src.Kind)
 		if connector.Nearest(file.Source, []string{src.Kind}) != "" {
 			p.Instead = doc.Instead(strict.Path{"source"}, src.Kind)
 		}
@@ -176,8 +177,10 @@ func (m *Mapping) compile(c *compiling) {
 		m.include = c.compile(strict.Path{"include"}, string(*f.Include), wantFlag, false)
 	}
 	m.name = c.compile(strict.Path{"customer", "name"}, string(f.Customer.Name), wantText, false)
-	m.people = compileGroup(c, strict.Path{"customer", "people"}, f.Customer.People, personFile[formula].fields, wantPeople)
-	m.addresses = compileGroup(c, strict.Path{"customer", "addresses"}, f.Customer.Addresses, addressFile[formula].fields, wantPlaces)
+	m.people = compileGroup(c, strict.Path{"customer", "people"}, f.Customer.People, personFile[formula].fields,
+		wantPeople)
+	m.addresses = compileGroup(c, strict.Path{"customer", "addresses"}, f.Customer.Addresses, addressFile[formula].fields,
+		wantPlaces)
 	for _, name := range slices.Sorted(maps.Keys(f.ExternalData)) {
 		path := strict.Path{"externalData", name}
 		if _, twice := f.Key[name]; twice {
@@ -203,7 +206,8 @@ func (m *Mapping) compile(c *compiling) {
 }
 
 // compileGroup compiles people or addresses in either form.
-func compileGroup[T any](c *compiling, path strict.Path, from elements[T], fields func(T) map[string]*formula, want result) group {
+func compileGroup[T any](c *compiling, path strict.Path, from elements[T], fields func(T) map[string]*formula,
+	want result) group {
 	var g group
 	if from.given && from.list == nil {
 		g.whole = c.compile(path, string(from.expression), want, false)
@@ -250,15 +254,18 @@ func rulesOf(pairs []pair) []*rule {
 
 // compileOwn determines the mapping's own parts: all mapped parts, or those listed in own.
 func (m *Mapping) compileOwn(c *compiling) {
-	mapped := map[string]bool{"name": true, "people": m.file.Customer.People.given, "addresses": m.file.Customer.Addresses.given}
+	mapped := map[string]bool{"name": true, "people": m.file.Customer.People.given,
+		"addresses": m.file.Customer.Addresses.given}
 	if m.file.Own == nil {
-		m.own = append(m.own, connector.Filter([]string{"name", "people", "addresses"}, func(part string) bool { return mapped[part] })...)
+		m.own = append(m.own, connector.Filter([]string{"name", "people", "addresses"},
+			func(part string) bool { return mapped[part] })...)
 		return
 	}
 	for i, part := range m.file.Own {
 		switch at := (strict.Path{"own"}).Index(i); {
 		case !mapped[part]:
-			c.report(m.doc.Problem(at, "%s is not mapped, so it cannot be owned: map customer.%s, or remove it here", part, part))
+			c.report(m.doc.Problem(at, "%s is not mapped, so it cannot be owned: map customer.%s, or remove it here", part,
+				part))
 		default:
 			m.own = append(m.own, part)
 		}
@@ -286,7 +293,9 @@ func (m *Mapping) CheckFlags(unnamed map[string]string) error {
 	var problems []strict.Problem
 	for flag, setting := range unnamed {
 		if at, mapped := m.flags[flag]; mapped {
-			problems = append(problems, m.doc.Problem(at, "what the billing service calls %s is not known: give its name in %s, or remove it here", flag, setting))
+			problems = append(problems,
+				m.doc.Problem(at, "what the billing service calls %s is not known: give its name in %s, or remove it here", flag,
+					setting))
 		}
 	}
 	return strict.NewError(problems)

@@ -31,14 +31,17 @@ func textFields(names ...string) []connector.Field {
 
 // xero is a source with every type of field.
 func xero() connector.SourceInfo {
-	fields := textFields("ContactID", "Name", "FirstName", "LastName", "EmailAddress", "ContactStatus", "DefaultCurrency", "Post Code", "phone")
+	fields := textFields("ContactID", "Name", "FirstName", "LastName", "EmailAddress", "ContactStatus", "DefaultCurrency",
+		"Post Code", "phone")
 	fields = append(fields,
 		connector.Field{Name: "IsCustomer", Type: connector.TypeFlag},
 		connector.Field{Name: "Balance", Type: connector.TypeNumber},
 		connector.Field{Name: "Tags", Type: connector.TypeList},
 		connector.Field{Name: "Org", Type: connector.TypeObject, Fields: textFields("Vat")},
-		connector.Field{Name: "Phones", Type: connector.TypeList, Fields: textFields("PhoneType", "PhoneNumber", "PhoneAreaCode", "PhoneCountryCode")},
-		connector.Field{Name: "Addresses", Type: connector.TypeList, Fields: textFields("AddressType", "AddressLine1", "City", "PostalCode")},
+		connector.Field{Name: "Phones", Type: connector.TypeList,
+			Fields: textFields("PhoneType", "PhoneNumber", "PhoneAreaCode", "PhoneCountryCode")},
+		connector.Field{Name: "Addresses", Type: connector.TypeList,
+			Fields: textFields("AddressType", "AddressLine1", "City", "PostalCode")},
 	)
 	return connector.SourceInfo{Kind: "xero", Tenant: "tenant-1", TenantName: "Acme", Fields: fields}
 }
@@ -83,7 +86,8 @@ func wholeFile(t testing.TB) string {
 func TestTheReadmesMappingMapsAContact(t *testing.T) {
 	t.Parallel()
 	m := load(t, wholeFile(t))
-	got, err := m.Apply(record(t, `{"ContactID": "c1", "Name": " Northwind ", "IsCustomer": true, "ContactStatus": "ACTIVE",
+	got, err := m.Apply(record(t,
+		`{"ContactID": "c1", "Name": " Northwind ", "IsCustomer": true, "ContactStatus": "ACTIVE",
 		"FirstName": "Ann", "LastName": "Baker", "EmailAddress": "Accounts@Northwind.example; b@northwind.example", "DefaultCurrency": "GBP",
 		"Phones": [{"PhoneType": "DEFAULT", "PhoneNumber": "496 0123", "PhoneAreaCode": "0113"}],
 		"Addresses": [{"AddressType": "STREET"}, {"AddressType": "POBOX", "AddressLine1": "1 High Street", "City": "Leeds", "PostalCode": "LS1 1AA"}],
@@ -148,34 +152,44 @@ func TestRecordsThatCannotBeMappedSayWhyWithoutTheirValues(t *testing.T) {
 			RecordError{connector.ReasonKeyBlank, 3, "The key id is blank (mapping line 3)."}},
 		{"missing key", `Name`, `{"Name": "Jane Roe"}`,
 			RecordError{connector.ReasonKeyBlank, 3, "The key id is blank (mapping line 3)."}},
-		{"endless key", `Name`, `{"ContactID": "` + strings.Repeat("Jane Roe", 64) + `", "Name": "N"}`, // 512 bytes, and its name
+		// 512 bytes, and its name
+		{"endless key", `Name`, `{"ContactID": "` + strings.Repeat("Jane Roe", 64) + `", "Name": "N"}`,
 			RecordError{connector.ReasonMappingFailed, 3, "The key id is longer than 512 bytes (mapping line 3)."}},
 		{"list for a text", `Name`, `{"ContactID": "c1", "Name": ["Jane Roe"]}`,
 			RecordError{connector.ReasonMappingFailed, 0, "The field Name holds a list where a text is declared."}},
 		{"text for a list", `join(Tags, " ")`, `{"ContactID": "c1", "Tags": "Jane Roe"}`,
 			RecordError{connector.ReasonMappingFailed, 0, "The field Tags holds a text where a list is declared."}},
 		{"text inside an object", `Org.Vat`, `{"ContactID": "c1", "Org": {"Vat": {"Jane Roe": 1}}}`,
-			RecordError{connector.ReasonMappingFailed, 0, "The field Org holds a block of fields where a text is declared (in Vat)."}},
+			RecordError{connector.ReasonMappingFailed, 0,
+				"The field Org holds a block of fields where a text is declared (in Vat)."}},
 		{"text for a number", `Balance > 1 ? "a" : "b"`, `{"ContactID": "c1", "Balance": "Jane Roe"}`,
 			RecordError{connector.ReasonMappingFailed, 0, "The field Balance holds a text where a number is declared."}},
 		{"text for a flag", `IsCustomer ? "a" : "b"`, `{"ContactID": "c1", "IsCustomer": "Jane Roe"}`,
 			RecordError{connector.ReasonMappingFailed, 0, "The field IsCustomer holds a text where true or false is declared."}},
 		{"endless text", `Name`, `{"ContactID": "c1", "Name": "` + strings.Repeat("Jane Roe", 5000) + `"}`,
-			RecordError{connector.ReasonMappingFailed, 0, "The field Name holds a text that is longer than 32768 bytes, or broken."}},
+			RecordError{connector.ReasonMappingFailed, 0,
+				"The field Name holds a text that is longer than 32768 bytes, or broken."}},
 		{"long list", `join(Tags, " ")`, `{"ContactID": "c1", "Tags": [` + strings.Repeat(`"Jane Roe",`, 2000) + `""]}`,
 			RecordError{connector.ReasonMappingFailed, 0, "The field Tags holds a list of more than 1000 elements."}},
 		{"other than declared by the expression", `{a: IsCustomer}.a`, `{"ContactID": "c1", "Name": "Jane Roe"}`,
-			RecordError{connector.ReasonMappingFailed, 5, "The mapping's customer.name (line 5) does not work for this record: it does not give a text."}},
+			RecordError{connector.ReasonMappingFailed, 5,
+				"The mapping's customer.name (line 5) does not work for this record: it does not give a text."}},
 		{"wrong inside a function", `trim({a: Balance}.a)`, `{"ContactID": "c1", "Balance": 1}`,
-			RecordError{connector.ReasonMappingFailed, 5, "The mapping's customer.name (line 5) does not work for this record: a text is needed where there is something else."}},
+			RecordError{connector.ReasonMappingFailed, 5,
+				"The mapping's customer.name (line 5) does not work for this record: a text is needed where there is something else."}},
 		{"no date", `date(Name, "DD/MM/YYYY")`, `{"ContactID": "c1", "Name": "31/02/2024 Jane Roe"}`,
-			RecordError{connector.ReasonMappingFailed, 5, "The mapping's customer.name (line 5) does not work for this record: a text is no date of the form DD/MM/YYYY."}},
+			RecordError{connector.ReasonMappingFailed, 5,
+				"The mapping's customer.name (line 5) does not work for this record: a text is no date of the form DD/MM/YYYY."}},
 		{"no number", `number(Name) > 1 ? "a" : "b"`, `{"ContactID": "c1", "Name": "1,23 Jane Roe"}`,
-			RecordError{connector.ReasonMappingFailed, 5, "The mapping's customer.name (line 5) does not work for this record: a text is no number."}},
+			RecordError{connector.ReasonMappingFailed, 5,
+				"The mapping's customer.name (line 5) does not work for this record: a text is no number."}},
 		{"division by nothing", `5 % len(Tags) == 1 ? "a" : "b"`, `{"ContactID": "c1", "Name": "Jane Roe"}`,
-			RecordError{connector.ReasonMappingFailed, 5, "The mapping's customer.name (line 5) does not work for this record: a number is divided by 0."}},
-		{"growing text", `replace(Name, "J", Name)`, `{"ContactID": "c1", "Name": "` + strings.Repeat("J", 3000) + ` Jane Roe"}`,
-			RecordError{connector.ReasonMappingFailed, 5, "The mapping's customer.name (line 5) does not work for this record: a text grows beyond 32768 bytes."}},
+			RecordError{connector.ReasonMappingFailed, 5,
+				"The mapping's customer.name (line 5) does not work for this record: a number is divided by 0."}},
+		{"growing text", `replace(Name, "J", Name)`, `{"ContactID": "c1", "Name": "` + strings.Repeat("J", 3000) +
+			` Jane Roe"}`,
+			RecordError{connector.ReasonMappingFailed, 5,
+				"The mapping's customer.name (line 5) does not work for this record: a text grows beyond 32768 bytes."}},
 		{"array for a record", `Name`, `["Jane Roe"]`,
 			RecordError{connector.ReasonRecordUnreadable, 0, "The record is not one JSON object."}},
 	}
@@ -365,7 +379,8 @@ func TestTheReadmesExamplesAreTrue(t *testing.T) {
 			t.Errorf("%s gives %q, %v; README.md says %q", row[2], got.Customer.Name, err, row[3])
 		}
 	}
-	for _, name := range slices.Concat(slices.Collect(maps.Keys(functions)), []string{"filter", "map", "any", "count", "len", "field"}) {
+	for _, name := range slices.Concat(slices.Collect(maps.Keys(functions)),
+		[]string{"filter", "map", "any", "count", "len", "field"}) {
 		if !shown[name] {
 			t.Errorf("README.md has no example for %s", name)
 		}
@@ -382,7 +397,8 @@ func readmeSource() connector.SourceInfo {
 		connector.Field{Name: "IsCustomer", Type: connector.TypeFlag},
 		connector.Field{Name: "Tags", Type: connector.TypeList},
 		connector.Field{Name: "Org", Type: connector.TypeObject, Fields: textFields("Vat")},
-		connector.Field{Name: "Phones", Type: connector.TypeList, Fields: textFields("PhoneType", "PhoneCountryCode", "PhoneAreaCode", "PhoneNumber")},
+		connector.Field{Name: "Phones", Type: connector.TypeList,
+			Fields: textFields("PhoneType", "PhoneCountryCode", "PhoneAreaCode", "PhoneNumber")},
 		connector.Field{Name: "Addresses", Type: connector.TypeList, Fields: textFields("AddressType", "City")})
 	return connector.SourceInfo{Kind: "xero", Fields: fields}
 }
@@ -393,13 +409,15 @@ func TestTheReadmesFilesLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	src := connector.SourceInfo{Kind: "csv", Fields: textFields("AccountNumber", "Name", "Email", "Address", "City", "Post Code", "Second Address", "Second City")}
+	src := connector.SourceInfo{Kind: "csv",
+		Fields: textFields("AccountNumber", "Name", "Email", "Address", "City", "Post Code", "Second Address", "Second City")}
 	files := 0
 	for _, block := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(readme), -1) {
 		yaml := block[1]
 		switch {
 		case strings.HasPrefix(yaml, "customer:"):
-			yaml = "version: 1\nsource: csv\nkey: {id: Name}\n" + strings.Replace(yaml, "customer:\n", "customer:\n  name: Name\n", 1)
+			yaml = "version: 1\nsource: csv\nkey: {id: Name}\n" +
+				strings.Replace(yaml, "customer:\n", "customer:\n  name: Name\n", 1)
 		case !strings.Contains(yaml, "source: csv"):
 			continue // the whole file has a test of its own, and single lines are no file
 		}
@@ -421,7 +439,8 @@ func TestApplyIsSafeForConcurrentUse(t *testing.T) {
 		wg.Go(func() {
 			for j := range 100 {
 				key := fmt.Sprintf("c%d-%d", i, j)
-				got, err := m.Apply(connector.Record{Data: []byte(`{"ContactID": "` + key + `", "Name": "` + key + `", "IsCustomer": true, "ContactStatus": "ACTIVE"}`)})
+				got, err := m.Apply(connector.Record{Data: []byte(`{"ContactID": "` + key + `", "Name": "` + key +
+					`", "IsCustomer": true, "ContactStatus": "ACTIVE"}`)})
 				if err != nil || got.Key.Value != key || got.Customer.Name != key {
 					t.Errorf("record %s becomes %+v, %v", key, got, err)
 				}
@@ -436,8 +455,10 @@ func TestAppliesTheSameRecordAlwaysAlike(t *testing.T) {
 	t.Parallel()
 	m := load(t, wholeFile(t))
 	rapid.Check(t, func(t *rapid.T) {
-		value := rapid.OneOf(rapid.Just[any](nil), rapid.String().AsAny(), rapid.Int().AsAny(), rapid.Bool().AsAny(), rapid.SliceOfN(rapid.String(), 0, 3).AsAny(), rapid.MapOfN(rapid.String(), rapid.String(), 0, 2).AsAny())
-		names := []string{"ContactID", "Name", "FirstName", "EmailAddress", "IsCustomer", "ContactStatus", "Phones", "Addresses", "DefaultCurrency"}
+		value := rapid.OneOf(rapid.Just[any](nil), rapid.String().AsAny(), rapid.Int().AsAny(), rapid.Bool().AsAny(),
+			rapid.SliceOfN(rapid.String(), 0, 3).AsAny(), rapid.MapOfN(rapid.String(), rapid.String(), 0, 2).AsAny())
+		names := []string{"ContactID", "Name", "FirstName", "EmailAddress", "IsCustomer", "ContactStatus", "Phones",
+			"Addresses", "DefaultCurrency"}
 		data, err := json.Marshal(rapid.MapOf(rapid.SampledFrom(names), value).Draw(t, "record"))
 		if err != nil {
 			t.Fatal(err)

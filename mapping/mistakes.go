@@ -36,10 +36,12 @@ var mistakes = sync.OnceValue(func() []mistake {
 		{re(`\s*([=<>!≠≥≤]+)\s*`), false, meaning(comparing), ""},
 
 		// Words for operators.
-		{re(operand + `\s+(?i:is\s+not|is|[!=]=)\s+(?i:null|nil|none|empty|blank|nothing|leer)\b`), false, meaning(comparedWithNothing), "a field that is missing is blank, never null; ask isBlank"},
+		{re(operand + `\s+(?i:is\s+not|is|[!=]=)\s+(?i:null|nil|none|empty|blank|nothing|leer)\b`), false,
+			meaning(comparedWithNothing), "a field that is missing is blank, never null; ask isBlank"},
 		{re(`\s(?i:is\s+not|isn't|ist\s+nicht|ungleich)\s`), false, " != ", "different is written !="},
 		{re(`\s(?i:is|equals|eq|ist|gleich)\s`), false, " == ", "equal is written =="},
-		{re(operand + `\s+(not\s+|NOT\s+)?(?i:like|wie)\s+` + operand), false, meaning(like), "what a text begins, ends or is like is asked with startsWith, endsWith and contains"},
+		{re(operand + `\s+(not\s+|NOT\s+)?(?i:like|wie)\s+` + operand), false, meaning(like),
+			"what a text begins, ends or is like is asked with startsWith, endsWith and contains"},
 		{re(`\b(AND|And|UND|Und|und|ET|EN)\b`), false, "and", `"and" is written in small letters`},
 		{re(`\b(OR|Or|ODER|Oder|oder|OU|OF)\b`), false, "or", `"or" is written in small letters`},
 		{re(`\b(NOT|NICHT|nicht|NON)\b`), false, "not", `"not" is written in small letters`},
@@ -47,44 +49,61 @@ var mistakes = sync.OnceValue(func() []mistake {
 		{re(`\s*&+\s*`), false, meaning(ampersand), ""},
 		{re(`^\s*` + operand + `(?:\s*\|\|\s*` + operand + `)+\s*$`), false, meaning(pipes), ""},
 		{re(operand + `\s+in\s+` + operand), false, meaning(inText), `in looks into a list: in ["…", "…"]`},
-		{re(`\bnot\s+` + operand + `\s*(==|!=)`), false, meaning(notEqual), "not stands before a whole condition; different is written !="},
-		{re(`^if\s+(.+?)\s+(?:then\s+)?` + operand + `\s+else\s+` + operand + `$`), true, "$1 ? $2 : $3", "one or the other is written condition ? a : b"},
+		{re(`\bnot\s+` + operand + `\s*(==|!=)`), false, meaning(notEqual),
+			"not stands before a whole condition; different is written !="},
+		{re(`^if\s+(.+?)\s+(?:then\s+)?` + operand + `\s+else\s+` + operand + `$`), true, "$1 ? $2 : $3",
+			"one or the other is written condition ? a : b"},
 
 		// Fields.
-		{re(`(?:[\pL_][\pL\pN_]*!)?\$?\b([A-Z]{1,3})\$?(?:\d{1,7}\b|:\$?[A-Z]{1,3}\b)(?::\$?[A-Z]{1,3}\$?\d*)?`), false, meaning(cell), ""},
+		{re(`(?:[\pL_][\pL\pN_]*!)?\$?\b([A-Z]{1,3})\$?(?:\d{1,7}\b|:\$?[A-Z]{1,3}\b)(?::\$?[A-Z]{1,3}\$?\d*)?`), false,
+			meaning(cell), ""},
 		{re(`[%<@$#*]\s*` + operand + `\s*[%>]?`), false, meaning(marked), byItsName},
 		{re(`\b(?:row|record|this|fields?|columns?|csv|data)\.` + operand), false, meaning(prefixed), byItsName},
 
 		// Numbers and dates.
 		{re(`\b\d{4}-\d\d-\d\d\b`), false, meaning(dateText), "a date stands in quotes"},
 		{re(`\b\d{1,2}\.\d{1,2}\.\d{4}\b`), false, meaning(dateText), "a date stands in quotes"},
-		{re(`\b(\d{1,3}(?:\.\d{3})+),(\d+)\b`), true, meaning(germanNumber), "a number is written with a point before the decimals and nothing between thousands"},
-		{re(`\b(\d{1,3}(?:[,'’]\d{3})+)(\.\d+)?\b`), true, meaning(grouped), "a number is written with a point before the decimals and nothing between thousands"},
+		{re(`\b(\d{1,3}(?:\.\d{3})+),(\d+)\b`), true, meaning(germanNumber),
+			"a number is written with a point before the decimals and nothing between thousands"},
+		{re(`\b(\d{1,3}(?:[,'’]\d{3})+)(\.\d+)?\b`), true, meaning(grouped),
+			"a number is written with a point before the decimals and nothing between thousands"},
 		{re(`\b(\d+),(\d+)\b`), true, "$1.$2", "a number is written with a point before the decimals"},
-		{re(`\b[1-9]\d{0,2}(?:\.\d{3})+\b`), false, meaning(thousand), "a number is written with a point before the decimals and nothing between thousands"},
-		{re(`[€$£¥]\s*` + numeral + `|` + numeral + `\s*(?:[€$£¥]|EUR\b|USD\b|GBP\b|CHF\b)`), false, "$1$2", "a number has no currency"},
+		{re(`\b[1-9]\d{0,2}(?:\.\d{3})+\b`), false, meaning(thousand),
+			"a number is written with a point before the decimals and nothing between thousands"},
+		{re(`[€$£¥]\s*` + numeral + `|` + numeral + `\s*(?:[€$£¥]|EUR\b|USD\b|GBP\b|CHF\b)`), false, "$1$2",
+			"a number has no currency"},
 		{re(`\b(\d+(?:\.\d+)?)\s*%`), false, meaning(perCent), "% is not used behind a number"},
 
 		// Values of another kind than they are compared with.
-		{re(operand + `\s*(==|!=)\s*(?i:(true|wahr|vrai|yes|ja|false|falsch|faux|no|nein))\b`), false, meaning(comparedWithFlag), "what a text says is compared with a text in quotes"},
-		{re(`^(?i:(true|wahr|vrai|yes|ja|on|all|1)|(false|falsch|faux|no|nein|off|none|0))$`), true, meaning(loneFlag), "write true or false, in small letters"},
+		{re(operand + `\s*(==|!=)\s*(?i:(true|wahr|vrai|yes|ja|false|falsch|faux|no|nein))\b`), false,
+			meaning(comparedWithFlag), "what a text says is compared with a text in quotes"},
+		{re(`^(?i:(true|wahr|vrai|yes|ja|on|all|1)|(false|falsch|faux|no|nein|off|none|0))$`), true, meaning(loneFlag),
+			"write true or false, in small letters"},
 		{re(`\b(?:TRUE|True|WAHR|VRAI)\b`), false, "true", "true is written in small letters"},
 		{re(`\b(?:FALSE|False|FALSCH|FAUX)\b`), false, "false", "false is written in small letters"},
 		{re(operand + `\s*(<=?|>=?|==|!=)\s*` + operand), false, meaning(compared), ""},
-		{re(operand + `\s*(<=?|>=?|==|!=)\s*` + numeral), false, meaning(comparedWithNumber), "a text is made a number before it is compared with one"},
-		{re(operand + `((?:\s*==\s*` + operand + `\s+(?:or|\|\|)\s+)(?:` + operand + `(?:\s+(?:or|\|\|)\s+)?)+)$`), true, meaning(oneOf), "to be one of several is written in [ ]"},
-		{re(operand + `\s*!=\s*` + operand + `\s+(?:or|\|\|)\s+` + operand + `\s*!=\s*` + operand), false, meaning(noneOf), "or makes this true for every record, as nothing is equal to both"},
-		{re(operand + `\s*==\s*` + operand + `\s+(?:and|&&)\s+` + operand + `\s*==\s*` + operand), false, meaning(eitherOf), "and makes this false for every record, as nothing is equal to both"},
-		{re(operand + `\s*\?\?\s*` + operand), false, meaning(otherwise), "a field that is missing is blank, never null; coalesce gives the first that is not blank"},
-		{re(operand + `\s*(==|!=)\s*(?:nil|null|NULL|None)\b|\b(?:nil|null|NULL|None)\s*(==|!=)\s*` + operand), false, meaning(comparedWithNil), "a field that is missing is blank, never null; ask isBlank"},
+		{re(operand + `\s*(<=?|>=?|==|!=)\s*` + numeral), false, meaning(comparedWithNumber),
+			"a text is made a number before it is compared with one"},
+		{re(operand + `((?:\s*==\s*` + operand + `\s+(?:or|\|\|)\s+)(?:` + operand + `(?:\s+(?:or|\|\|)\s+)?)+)$`), true,
+			meaning(oneOf), "to be one of several is written in [ ]"},
+		{re(operand + `\s*!=\s*` + operand + `\s+(?:or|\|\|)\s+` + operand + `\s*!=\s*` + operand), false, meaning(noneOf),
+			"or makes this true for every record, as nothing is equal to both"},
+		{re(operand + `\s*==\s*` + operand + `\s+(?:and|&&)\s+` + operand + `\s*==\s*` + operand), false, meaning(eitherOf),
+			"and makes this false for every record, as nothing is equal to both"},
+		{re(operand + `\s*\?\?\s*` + operand), false, meaning(otherwise),
+			"a field that is missing is blank, never null; coalesce gives the first that is not blank"},
+		{re(operand + `\s*(==|!=)\s*(?:nil|null|NULL|None)\b|\b(?:nil|null|NULL|None)\s*(==|!=)\s*` + operand), false,
+			meaning(comparedWithNil), "a field that is missing is blank, never null; ask isBlank"},
 		{re(`\b(?:null|NULL|Null|None)\b`), false, `""`, `nothing is written ""`},
 		{re(operand + `\s*\+\s*(-?\d+)\b`), false, meaning(plusNumber), "what is joined with a text is a text, in quotes"},
-		{re(`^\s*` + numeral + `\s*$`), true, meaning(lone), "a fixed text stands in quotes, and YAML needs other quotes around it"},
+		{re(`^\s*` + numeral + `\s*$`), true, meaning(lone),
+			"a fixed text stands in quotes, and YAML needs other quotes around it"},
 
 		// Operands beside each other, and single words.
 		{re(`^` + operand + `$`), true, meaning(asCondition), ""},
 		{re(`^` + operand + `\s*,?\s+` + operand + `$`), true, meaning(beside), ""},
-		{re(`^\s*#?[\pL_][\pL\pN_ ]*$`), true, meaning(unknownWord), "a fixed text stands in quotes, and YAML needs other quotes around it"},
+		{re(`^\s*#?[\pL_][\pL\pN_ ]*$`), true, meaning(unknownWord),
+			"a fixed text stands in quotes, and YAML needs other quotes around it"},
 		{re(`(==|!=)\s*([\pL_][\pL\pN_]*)`), false, meaning(unknownValue), "a fixed text stands in quotes"},
 		{re(`[\pL_][\pL\pN_]*`), false, meaning(misspelt), ""},
 	}
@@ -101,7 +120,8 @@ func (d *draft) operators(text string, top bool) string {
 			case meaning:
 				return meant(d, found), m.why
 			default:
-				return string(m.written.ExpandString(nil, meant.(string), found[0], m.written.FindStringSubmatchIndex(found[0]))), m.why
+				return string(m.written.ExpandString(nil, meant.(string), found[0], m.written.FindStringSubmatchIndex(found[0]))),
+					m.why
 			}
 		})
 	}
@@ -144,8 +164,10 @@ func like(d *draft, m []string) string {
 			d.whole(m[1]), literal("^"+pattern+"$")), m[0])
 		return ""
 	}
-	begins, ends := strings.HasSuffix(inside, "%") || strings.HasSuffix(inside, "*"), strings.HasPrefix(inside, "%") || strings.HasPrefix(inside, "*")
-	operator := map[[2]bool]string{{true, false}: "startsWith", {false, true}: "endsWith", {true, true}: "contains", {false, false}: "=="}[[2]bool{begins, ends}]
+	begins, ends := strings.HasSuffix(inside, "%") || strings.HasSuffix(inside, "*"), strings.HasPrefix(inside, "%") ||
+		strings.HasPrefix(inside, "*")
+	operator := map[[2]bool]string{{true, false}: "startsWith", {false, true}: "endsWith", {true, true}: "contains",
+		{false, false}: "=="}[[2]bool{begins, ends}]
 	if m[2] != "" {
 		operator = "not " + operator
 	}
@@ -171,7 +193,8 @@ func comparing(d *draft, m []string) string {
 	if !ok {
 		return ""
 	}
-	d.note(map[string]string{"==": "equal", "!=": "different", ">=": "at least", "<=": "at most"}[meant]+" is written "+meant, m[1])
+	d.note(map[string]string{"==": "equal", "!=": "different", ">=": "at least",
+		"<=": "at most"}[meant]+" is written "+meant, m[1])
 	return " " + meant + " "
 }
 

@@ -16,8 +16,9 @@ import (
 // sheet is a source as a spreadsheet is: columns of texts, some with names of
 // two words.
 func sheet() connector.SourceInfo {
-	return connector.SourceInfo{Kind: "csv", Tenant: "tenant-1", Fields: textFields("Cust No", "Company Name", "First Name", "Last Name",
-		"E-Mail", "Phone", "City", "Country", "Balance", "Limit", "Since", "Status")}
+	return connector.SourceInfo{Kind: "csv", Tenant: "tenant-1",
+		Fields: textFields("Cust No", "Company Name", "First Name", "Last Name",
+			"E-Mail", "Phone", "City", "Country", "Balance", "Limit", "Since", "Status")}
 }
 
 // sheetRow is a record of it.
@@ -167,7 +168,8 @@ func TestWhatTheReadmeSaysOfMistakesIsTrue(t *testing.T) {
 	_, told, _ := strings.Cut(section, "```\n")
 	told, table, _ := strings.Cut(told, "```")
 
-	src := connector.SourceInfo{Kind: "csv", Fields: textFields("Anrede", "Firma", "Post Code", "Name", "Limit", "Balance", "Since", "Status")}
+	src := connector.SourceInfo{Kind: "csv",
+		Fields: textFields("Anrede", "Firma", "Post Code", "Name", "Limit", "Balance", "Since", "Status")}
 	const head = "version: 1\nsource: csv\nregion: DE\nkey: {id: Firma}\n"
 	_, err = Load("mapping.yaml", []byte(head+"customer:\n  name: =WENN(Anrede=\"\";Firma;Anrede & \" \" & Firma)\n"), src)
 	if err == nil || err.Error()+"\n" != told {
@@ -175,7 +177,8 @@ func TestWhatTheReadmeSaysOfMistakesIsTrue(t *testing.T) {
 	}
 	load := func(expression string) error {
 		_, asName := Load("m.yaml", fmt.Appendf(nil, "%scustomer:\n  name: >-\n    %s\n", head, expression), src)
-		_, asInclude := Load("m.yaml", fmt.Appendf(nil, "%scustomer: {name: Firma}\ninclude: >-\n  %s\n", head, expression), src)
+		_, asInclude := Load("m.yaml", fmt.Appendf(nil, "%scustomer: {name: Firma}\ninclude: >-\n  %s\n", head, expression),
+			src)
 		if asName == nil || asInclude == nil {
 			return nil
 		}

@@ -88,7 +88,8 @@ func (m *misreads) add(value string) {
 }
 
 func (m *misreads) report(r *rule, function string) Misread {
-	out := Misread{Path: r.path.String(), Line: r.line, Function: function, Fields: fieldsRead(r), Count: m.count, Others: m.count}
+	out := Misread{Path: r.path.String(), Line: r.line, Function: function, Fields: fieldsRead(r), Count: m.count,
+		Others: m.count}
 	if out.Cure = misreadCures[function]; strings.Contains(out.Cure, "%") {
 		name := "Country"
 		if len(out.Fields) > 0 {

@@ -85,7 +85,8 @@ func TestCoverageTellsWhatWasNotUnderstood(t *testing.T) {
 	var got strings.Builder
 	fmt.Fprintf(&got, "%d records, %d failed\n", report.Records, report.Failed)
 	for _, m := range report.Misread {
-		fmt.Fprintf(&got, "\n%s (line %d), %s: %d not understood, %d others\n  %s\n", m.Path, m.Line, m.Function, m.Count, m.Others, m.Cure)
+		fmt.Fprintf(&got, "\n%s (line %d), %s: %d not understood, %d others\n  %s\n", m.Path, m.Line, m.Function, m.Count,
+			m.Others, m.Cure)
 		for _, v := range m.Values {
 			fmt.Fprintf(&got, "  %q ×%d %s\n", v.Value, v.Count, strings.Join(v.CouldBe, " or "))
 		}
@@ -139,7 +140,8 @@ func TestWhatIsRememberedOfRecordsIsBounded(t *testing.T) {
 			sum += v.Count
 		}
 		if misread.Count != many || sum != many || len(misread.Values) != maxShownValues {
-			t.Errorf("%s: %d not understood, of which %d are told in %d values", misread.Function, misread.Count, sum, len(misread.Values))
+			t.Errorf("%s: %d not understood, of which %d are told in %d values", misread.Function, misread.Count, sum,
+				len(misread.Values))
 		}
 	}
 	runtime.KeepAlive(records)
@@ -172,7 +174,8 @@ func TestARecordsTwoContactsShareNothing(t *testing.T) {
 	two := connector.Customer{People: []connector.Person{{Email: "a@b.example"}, {Email: "A@b.example"}}}
 	c.share("1", two)
 	c.share("2", two)
-	want := Shared{Field: "email", Values: 1, Records: 2, Largest: []SharedValue{{Value: "a@b.example", Count: 2, SourceIDs: []string{"1", "2"}}}}
+	want := Shared{Field: "email", Values: 1, Records: 2,
+		Largest: []SharedValue{{Value: "a@b.example", Count: 2, SourceIDs: []string{"1", "2"}}}}
 	if diff := cmp.Diff(want, c.emails.report("email")); diff != "" {
 		t.Errorf("differs (-want +got):\n%s", diff)
 	}
@@ -180,7 +183,8 @@ func TestARecordsTwoContactsShareNothing(t *testing.T) {
 
 func TestCountriesAreKnownInTheLanguagesOfTheirNeighbours(t *testing.T) {
 	t.Parallel()
-	for _, tag := range []language.Tag{language.English, language.German, language.French, language.Italian, language.Spanish, language.Dutch} {
+	for _, tag := range []language.Tag{language.English, language.German, language.French, language.Italian,
+		language.Spanish, language.Dutch} {
 		for _, r := range isoRegions() {
 			name := display.Regions(tag).Name(r)
 			if got := country(name); got != r.String() && (got != strings.TrimSpace(name) || len(couldBe(name)) == 0) {
@@ -189,9 +193,12 @@ func TestCountriesAreKnownInTheLanguagesOfTheirNeighbours(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"D": "DE", "a": "AT", "F.": "FR", "CDN": "CA", "SLO": "SI", "Frankreich": "FR", "Allemagne": "DE", "Paesi Bassi": "NL", "Reino Unido": "GB",
-		"Oostenrijk": "AT", "Großbritannien": "GB", "Grossbritannien": "GB", "Angleterre": "GB", "Olanda": "NL", "EE. UU.": "US", "BRD": "DE",
-		"CH": "CH", "ROU": "RO", "BRN": "BN", "FL": "FL", "D-80331": "D-80331", "A1": "A1", "Kongo": "Kongo", "Korea": "Korea",
+		"D": "DE", "a": "AT", "F.": "FR", "CDN": "CA", "SLO": "SI", "Frankreich": "FR", "Allemagne": "DE",
+		"Paesi Bassi": "NL", "Reino Unido": "GB",
+		"Oostenrijk": "AT", "Großbritannien": "GB", "Grossbritannien": "GB", "Angleterre": "GB", "Olanda": "NL",
+		"EE. UU.": "US", "BRD": "DE",
+		"CH": "CH", "ROU": "RO", "BRN": "BN", "FL": "FL", "D-80331": "D-80331", "A1": "A1", "Kongo": "Kongo",
+		"Korea": "Korea",
 	} {
 		if got := country(name); got != want {
 			t.Errorf("country(%q) = %q, want %s", name, got, want)

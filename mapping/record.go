@@ -34,7 +34,8 @@ func (m *Mapping) fillEnvironment(env map[string]any, r connector.Record) error 
 		return &RecordError{Reason: connector.ReasonRecordUnreadable, Detail: r.Problem}
 	}
 	if len(r.Data) > maxRecord {
-		return &RecordError{Reason: connector.ReasonRecordUnreadable, Detail: fmt.Sprintf("The record is larger than %d bytes.", maxRecord)}
+		return &RecordError{Reason: connector.ReasonRecordUnreadable,
+			Detail: fmt.Sprintf("The record is larger than %d bytes.", maxRecord)}
 	}
 	values, isObject := fieldsOf(r)
 	if !isObject {
@@ -43,7 +44,8 @@ func (m *Mapping) fillEnvironment(env map[string]any, r connector.Record) error 
 	for _, in := range m.inputs {
 		v, err := in.convert(values[in.field.Name])
 		if err != nil {
-			return &RecordError{Reason: connector.ReasonMappingFailed, Detail: fmt.Sprintf("The field %s %s.", in.field.Name, err)}
+			return &RecordError{Reason: connector.ReasonMappingFailed,
+				Detail: fmt.Sprintf("The field %s %s.", in.field.Name, err)}
 		}
 		env[in.variable] = v
 	}

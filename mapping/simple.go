@@ -152,7 +152,8 @@ func (s Simple) Expression() string {
 // isSame reports whether an expression of the rule means this rule and no other one.
 func (s Simple) isSame() bool {
 	read := ReadSimple(s.Expression())
-	return read.Kind == s.Kind && len(read.Parts) == len(s.Parts) && read.Sign == s.Sign && read.Equals == s.Equals && read.Text == s.Text
+	return read.Kind == s.Kind && len(read.Parts) == len(s.Parts) && read.Sign == s.Sign && read.Equals == s.Equals &&
+		read.Text == s.Text
 }
 
 // ColumnOf returns the column of a part of a simple rule as an expression names it, with or without trim; "" for any
@@ -299,7 +300,8 @@ func (l *listing) add(path strict.Path) {
 	if node := l.doc.Node(path); node != nil {
 		f.Line, f.Text = l.doc.Line(path), node.Value
 		f.Rule = ReadSimple(node.Value)
-		if len(path) == 1 || path[0] == "key" || last == "request" || isFlag(last) || last == "people" || last == "addresses" {
+		if len(path) == 1 || path[0] == "key" || last == "request" || isFlag(last) || last == "people" ||
+			last == "addresses" {
 			f.Rule = Simple{Kind: ByHand}
 		}
 	}

@@ -55,7 +55,8 @@ func TestSimpleRulesAreReadAndWrittenBack(t *testing.T) {
 func TestAPartIsAColumnOrAnotherExpression(t *testing.T) {
 	t.Parallel()
 	for part, want := range map[string]string{
-		"Name": "Name", "trim(Name)": "Name", `trim(field("Post Code"))`: `field("Post Code")`, "A.B": "A.B", "trim(A.B)": "A.B",
+		"Name": "Name", "trim(Name)": "Name", `trim(field("Post Code"))`: `field("Post Code")`, "A.B": "A.B",
+		"trim(A.B)": "A.B",
 		"trim(A).B": "", "lower(A)": "", `"en"`: "", "": "", "A[0]": "", `field(A)`: "",
 	} {
 		if got := ColumnOf(part); got != want {
@@ -70,7 +71,8 @@ func TestAFieldOffersTheFormsThatFitIt(t *testing.T) {
 		"":             {"phone(…)"},
 		"region: NL\n": {`phone(…, default(country(Land), "NL"))`, "phone(…)"},
 	} {
-		fields, err := CustomerFields([]byte("version: 1\nsource: csv\n" + region + "key: {no: No}\ncustomer:\n  name: Name\n  addresses: [{country: country(Land)}]\n"))
+		fields, err := CustomerFields([]byte("version: 1\nsource: csv\n" + region +
+			"key: {no: No}\ncustomer:\n  name: Name\n  addresses: [{country: country(Land)}]\n"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +95,8 @@ func TestAFieldOffersTheFormsThatFitIt(t *testing.T) {
 func mappingFiles(t testing.TB) map[string][]byte {
 	t.Helper()
 	out := map[string][]byte{}
-	for _, pattern := range []string{"../configs/mappings/*.yaml", "../configs/quickstart/mapping.yaml", "propose/testdata/*.golden"} {
+	for _, pattern := range []string{"../configs/mappings/*.yaml", "../configs/quickstart/mapping.yaml",
+		"propose/testdata/*.golden"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil || len(found) == 0 {
 			t.Fatalf("%s: %v", pattern, err)
@@ -193,16 +196,19 @@ func TestAChangedRuleChangesItsLineAlone(t *testing.T) {
 				continue
 			}
 			for j, a := range after { // new blocks have more fields
-				if at := slices.IndexFunc(fields, func(b CustomerField) bool { return b.Path == a.Path }); a.Path != f.Path && (at < 0 || fields[at].Text != a.Text) {
+				if at := slices.IndexFunc(fields, func(b CustomerField) bool { return b.Path == a.Path }); a.Path != f.Path &&
+					(at < 0 || fields[at].Text != a.Text) {
 					t.Errorf("%s: %s changed %s", name, f.Path, a.Path)
 				} else if a.Path == f.Path && cmp.Diff(rule, after[j].Rule) != "" {
 					t.Errorf("%s: %s is %q", name, f.Path, a.Text)
 				}
 			}
-			if part, line := differing(data, got); f.Line == 0 && part != "" || f.Line > 0 && (line != f.Line || !strings.Contains(f.Text, strings.Trim(part, "'")) && !strings.Contains(part, "''")) {
+			if part, line := differing(data, got); f.Line == 0 && part != "" || f.Line > 0 &&
+				(line != f.Line || !strings.Contains(f.Text, strings.Trim(part, "'")) && !strings.Contains(part, "''")) {
 				t.Errorf("%s: %s replaces %q in line %d", name, f.Path, part, line)
 			}
-			if back, err := SetRule(got, f.Path, f.Rule); err == nil && f.Rule.Kind != NoRule && f.Rule.Expression() == f.Text && !bytes.Equal(back, data) {
+			if back, err := SetRule(got, f.Path, f.Rule); err == nil && f.Rule.Kind != NoRule && f.Rule.Expression() == f.Text &&
+				!bytes.Equal(back, data) {
 				t.Errorf("%s: %s is not as before:\n%s", name, f.Path, cmp.Diff(string(data), string(back)))
 			}
 		}
@@ -245,7 +251,8 @@ func TestARuleIsAddedAndRemoved(t *testing.T) {
 
 // An expression that is read as a simple rule is written as the same expression.
 func FuzzReadSimple(f *testing.F) {
-	for _, e := range []string{`trim(Name)`, `phone(coalesce(A, B), "GB")`, `join([A, B], " ")`, `A == "x" ? B : ""`, `"Cash"`, `not isBlank(A) ? B : ""`, `(A + B) * C == "…" ? D : ""`} {
+	for _, e := range []string{`trim(Name)`, `phone(coalesce(A, B), "GB")`, `join([A, B], " ")`, `A == "x" ? B : ""`,
+		`"Cash"`, `not isBlank(A) ? B : ""`, `(A + B) * C == "…" ? D : ""`} {
 		f.Add(e)
 	}
 	f.Fuzz(func(t *testing.T, expression string) {

@@ -133,7 +133,8 @@ func (e *expression) trapOrder(n *ast.BinaryNode) {
 	case isOtherDate(fixed):
 		e.fail(n.Location(), `dates are compared as YYYY-MM-DD, as in date(…, "DD/MM/YYYY") %s "2019-12-31"`, n.Operator)
 	case isDate(n.Left) || isDate(n.Right):
-	case amount.MatchString(fixed) && (isField(n.Left) || isField(n.Right)), fixed == "" && isBare(n.Left) && isBare(n.Right):
+	case amount.MatchString(fixed) && (isField(n.Left) || isField(n.Right)), fixed == "" && isBare(n.Left) &&
+		isBare(n.Right):
 		e.fail(n.Location(), `texts are compared letter by letter, so that "9" is more than "10"; write number(…) %s …, or date(…) for dates`, n.Operator)
 	}
 }
@@ -208,7 +209,8 @@ func (e *expression) trapName(n *ast.StringNode) {
 		e.misquoted = map[string]string{}
 	}
 	e.misquoted[n.Value] = field
-	e.fail(n.Location(), "%q in quotes is a text that is the same for every customer; a field is written %s", n.Value, Written(field))
+	e.fail(n.Location(), "%q in quotes is a text that is the same for every customer; a field is written %s", n.Value,
+		Written(field))
 }
 
 // trapText checks the texts in the result: a text equal to a field's name, and one with fields between marks. A single
@@ -258,7 +260,8 @@ func (e *expression) isChosen(n *ast.StringNode, conditions []ast.Node) bool {
 
 // oneOrThousand is the mistake in a number such as 1.000.
 func oneOrThousand(written string) string {
-	return fmt.Sprintf("%s could be one thousand or one; write %s or %s0", written, strings.Replace(written, ".", "", 1), written)
+	return fmt.Sprintf("%s could be one thousand or one; write %s or %s0", written, strings.Replace(written, ".", "", 1),
+		written)
 }
 
 var thousands = regexp.MustCompile(`^[1-9]\d{0,2}\.\d{3}$`)

@@ -26,7 +26,8 @@ func TestNoMappingMayReadWhatWeWrite(t *testing.T) {
 	} {
 		_, err := Load("mapping.yaml", []byte(tt.file), src)
 		var wrong *strict.Error
-		if !errors.As(err, &wrong) || len(wrong.Problems) != 1 || wrong.Problems[0].Line != tt.line || !strings.Contains(err.Error(), "read another field") {
+		if !errors.As(err, &wrong) || len(wrong.Problems) != 1 || wrong.Problems[0].Line != tt.line ||
+			!strings.Contains(err.Error(), "read another field") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if _, err := Load("mapping.yaml", []byte(tt.file), xero()); err != nil {
@@ -43,14 +44,16 @@ func TestOfAListAMappingMayReadWhatOthersWrite(t *testing.T) {
 	src := xero()
 	src.Written = []connector.WrittenPart{{Field: "Tags", Values: []string{"DD active"}}}
 	file := func(tag string) []byte {
-		return []byte("version: 1\nsource: xero\nkey: {id: ContactID}\ninclude: '\"" + tag + "\" in Tags'\ncustomer:\n  name: Name\n")
+		return []byte("version: 1\nsource: xero\nkey: {id: ContactID}\ninclude: '\"" + tag +
+			"\" in Tags'\ncustomer:\n  name: Name\n")
 	}
 	if _, err := Load("mapping.yaml", file("Customers"), src); err != nil {
 		t.Error(err)
 	}
 	_, err := Load("mapping.yaml", file("DD active"), src)
 	var wrong *strict.Error
-	if !errors.As(err, &wrong) || len(wrong.Problems) != 1 || wrong.Problems[0].Line != 4 || !strings.Contains(err.Error(), "ask for something else") {
+	if !errors.As(err, &wrong) || len(wrong.Problems) != 1 || wrong.Problems[0].Line != 4 ||
+		!strings.Contains(err.Error(), "ask for something else") {
 		t.Errorf("ours: %v", err)
 	}
 }

@@ -10,7 +10,8 @@ import (
 
 // Account is an account of the billing service, as far as a configuration names one.
 type Account struct {
-	Address     string `json:"address"`     // the service's host, with its port where it has one, and the path of its interface
+	// the service's host, with its port where it has one, and the path of its interface
+	Address     string `json:"address"`
 	Credentials string `json:"credentials"` // the beginning of a hash of what the service knows us by
 }
 
@@ -59,7 +60,8 @@ func (e *ErrOtherAccount) Steps() []connector.Step {
 // Account returns the account that the ledger belongs to; the zero Account while no run
 // has been made.
 func (l *Ledger) Account(ctx context.Context) (a Account, err error) {
-	if err = l.queryRow(ctx, "SELECT billing_address, billing_credentials FROM ledger").Scan(&a.Address, &a.Credentials); err != nil {
+	if err = l.queryRow(ctx, "SELECT billing_address, billing_credentials FROM ledger").Scan(&a.Address,
+		&a.Credentials); err != nil {
 		err = fmt.Errorf("read the ledger's account: %w", err)
 	}
 	return a, err
@@ -68,7 +70,8 @@ func (l *Ledger) Account(ctx context.Context) (a Account, err error) {
 // LinkedSample returns up to 2n payers whose customers are not known to be gone: the last changed
 // and the longest unchanged. Ties are taken from both ends.
 func (l *Ledger) LinkedSample(ctx context.Context, n int) ([]Payer, error) {
-	const linked = "SELECT p.connection, p.source_id FROM payers p WHERE p.billing_id IS NOT NULL AND NOT " + isMissing + " ORDER BY p.updated_at "
+	const linked = "SELECT p.connection, p.source_id FROM payers p WHERE p.billing_id IS NOT NULL AND NOT " + isMissing +
+		" ORDER BY p.updated_at "
 	return l.payers(ctx, "SELECT "+payerColumns+" FROM payers p WHERE (p.connection, p.source_id) IN (SELECT * FROM ("+linked+"DESC, p.connection, p.source_id LIMIT ?1) latest UNION SELECT * FROM ("+
 		linked+"ASC, p.connection DESC, p.source_id DESC LIMIT ?1) oldest) ORDER BY p.updated_at DESC, p.connection, p.source_id", n)
 }
@@ -90,7 +93,8 @@ func (l *Ledger) KnowsCustomers(ctx context.Context) (knows bool, err error) {
 // a new address; any other refuses it with *ErrOtherAccount.
 func (tx *Tx) TakeAccount(a Account, by string) error {
 	var have Account
-	if err := tx.row([]any{&have.Address, &have.Credentials}, "SELECT billing_address, billing_credentials FROM ledger"); err != nil {
+	if err := tx.row([]any{&have.Address, &have.Credentials},
+		"SELECT billing_address, billing_credentials FROM ledger"); err != nil {
 		return fmt.Errorf("read the ledger's account: %w", err)
 	}
 	switch {
@@ -108,7 +112,8 @@ func (tx *Tx) TakeAccount(a Account, by string) error {
 	if knows {
 		return &ErrOtherAccount{Ledger: have, Config: a, Why: "it is another address"}
 	}
-	return tx.MoveAccount(a, Entry{Actor: by, Reason: "nothing had been read from the account before, and nothing sent to it"})
+	return tx.MoveAccount(a, Entry{Actor: by,
+		Reason: "nothing had been read from the account before, and nothing sent to it"})
 }
 
 // MoveAccount binds the ledger to another account, or to the same one by another name, and records

@@ -22,7 +22,8 @@ func (s *Server) keyOf(ctx context.Context, name string) (id int64, key []byte, 
 func (s *Server) unwrapped(ctx context.Context, db queryer, name string) (id int64, key []byte, err error) {
 	var kept []byte
 	var of string
-	if err := db.QueryRow(ctx, "SELECT account_id, wrapped_key, key_id FROM accounts WHERE name = $1", name).Scan(&id, &kept, &of); err != nil {
+	if err := db.QueryRow(ctx, "SELECT account_id, wrapped_key, key_id FROM accounts WHERE name = $1", name).Scan(&id,
+		&kept, &of); err != nil {
 		return 0, nil, err
 	}
 	key, err = s.wraps.Load().unwrap(id, name, of, kept)
@@ -90,7 +91,8 @@ func (s *Server) Rewrap(ctx context.Context, key []byte) (n int, err error) {
 		KeyID string
 	}
 	err = s.commit(ctx, func(tx pgx.Tx) error {
-		found, err := tx.Query(ctx, "SELECT account_id, name, wrapped_key, key_id FROM accounts WHERE key_id NOT IN ('', $1) ORDER BY account_id FOR NO KEY UPDATE", to.id)
+		found, err := tx.Query(ctx,
+			"SELECT account_id, name, wrapped_key, key_id FROM accounts WHERE key_id NOT IN ('', $1) ORDER BY account_id FOR NO KEY UPDATE", to.id)
 		if err != nil {
 			return err
 		}
@@ -103,7 +105,8 @@ func (s *Server) Rewrap(ctx context.Context, key []byte) (n int, err error) {
 			if err != nil {
 				return err
 			}
-			if _, err := tx.Exec(ctx, "UPDATE accounts SET wrapped_key = $1, key_id = $2 WHERE account_id = $3", to.wrap(r.ID, key), to.id, r.ID); err != nil {
+			if _, err := tx.Exec(ctx, "UPDATE accounts SET wrapped_key = $1, key_id = $2 WHERE account_id = $3",
+				to.wrap(r.ID, key), to.id, r.ID); err != nil {
 				return err
 			}
 		}

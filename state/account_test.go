@@ -20,7 +20,8 @@ func TestALedgerBelongsToTheAccountOfItsFirstRun(t *testing.T) {
 			t.Errorf("it belongs to %v, %v; want %v", got, err, to)
 		}
 		var last string
-		if err := d.queryRow(t.Context(), "SELECT coalesce((SELECT actor || ': ' || subject || ': ' || reason FROM audit ORDER BY seq DESC LIMIT 1), '')").Scan(&last); err != nil || last != reason {
+		if err := d.queryRow(t.Context(),
+			"SELECT coalesce((SELECT actor || ': ' || subject || ': ' || reason FROM audit ORDER BY seq DESC LIMIT 1), '')").Scan(&last); err != nil || last != reason {
 			t.Errorf("the audit log ends with %q, %v; want %q", last, err, reason)
 		}
 	}
@@ -59,7 +60,8 @@ func TestAnAddressIsTheSameWithoutThePathThatEarlierVersionsDidNotNote(t *testin
 		same bool
 	}{
 		{"api.example.com", "api.example.com/v1", true}, {"API.example.com/v1", "api.example.com/v1", true},
-		{"api.example.com/sandbox/v1", "api.example.com/live/v1", false}, {"api.example.com", "api.example.com:8443", false}, {"api.example.com", "api.example.net", false},
+		{"api.example.com/sandbox/v1", "api.example.com/live/v1", false}, {"api.example.com", "api.example.com:8443", false},
+		{"api.example.com", "api.example.net", false},
 	} {
 		if got := (Account{Address: tt.a}).SameAddress(Account{Address: tt.b}); got != tt.same {
 			t.Errorf("%s and %s are the same: %t", tt.a, tt.b, got)

@@ -12,7 +12,8 @@ import (
 // TouchedAccounts returns the accounts whose files, state or addresses were changed at a time or later, by name. Call it
 // with a time some minutes ago: a change shows only once its transaction has ended.
 func (s *Server) TouchedAccounts(ctx context.Context, since time.Time) ([]AccountInfo, error) {
-	return s.accountRows(ctx, "SELECT "+accountColumns+" FROM accounts WHERE touched_at >= $1 ORDER BY name", stampText(since))
+	return s.accountRows(ctx, "SELECT "+accountColumns+" FROM accounts WHERE touched_at >= $1 ORDER BY name",
+		stampText(since))
 }
 
 // AccountByID returns the account with a number, or fails with ErrNoAccount.
@@ -44,8 +45,10 @@ func (s *Server) accountRows(ctx context.Context, query string, args ...any) ([]
 
 // SettleAccount notes that the schedules and addresses of a version of an account are in force.
 func (s *Server) SettleAccount(ctx context.Context, a AccountInfo) error {
-	_, err := s.write.Exec(ctx, `UPDATE accounts SET settled = $1, pages_host = $2, stop_path = $3, touched_at = now FROM `+serverNow+`
-		WHERE account_id = $4 AND version >= $1 AND (settled, pages_host, stop_path) IS DISTINCT FROM ($1, $2, $3)`, a.Version, a.PagesHost, a.StopPath, a.ID)
+	_, err := s.write.Exec(ctx,
+		`UPDATE accounts SET settled = $1, pages_host = $2, stop_path = $3, touched_at = now FROM `+serverNow+`
+		WHERE account_id = $4 AND version >= $1 AND (settled, pages_host, stop_path) IS DISTINCT FROM ($1, $2, $3)`,
+		a.Version, a.PagesHost, a.StopPath, a.ID)
 	if err != nil {
 		return refusedServer(err)
 	}
@@ -54,7 +57,8 @@ func (s *Server) SettleAccount(ctx context.Context, a AccountInfo) error {
 
 // LeaveAccount notes that a leaving account has no work left, unless it was changed since.
 func (s *Server) LeaveAccount(ctx context.Context, a AccountInfo) error {
-	_, err := s.write.Exec(ctx, "UPDATE accounts SET look_at = NULL, settled = version, due_at = NULL, needs = 0, summary = '' WHERE account_id = $1 AND version = $2", a.ID, a.Version)
+	_, err := s.write.Exec(ctx,
+		"UPDATE accounts SET look_at = NULL, settled = version, due_at = NULL, needs = 0, summary = '' WHERE account_id = $1 AND version = $2", a.ID, a.Version)
 	if err != nil {
 		return refusedServer(err)
 	}
@@ -86,7 +90,8 @@ func (s *Server) NoteSummary(ctx context.Context, a AccountSummary) error {
 // Summaries returns the findings of the last check of each account, by number. Optionally it
 // returns only the accounts that need attention.
 func (s *Server) Summaries(ctx context.Context, needing bool) (map[int64]AccountSummary, error) {
-	rows, err := s.read.Query(ctx, `SELECT account_id, looked_at, needs, summary, looked_at = '' OR settled <> version OR written_at >= looked_at FROM accounts WHERE needs = 1 OR NOT $1`, needing)
+	rows, err := s.read.Query(ctx,
+		`SELECT account_id, looked_at, needs, summary, looked_at = '' OR settled <> version OR written_at >= looked_at FROM accounts WHERE needs = 1 OR NOT $1`, needing)
 	if err != nil {
 		return nil, refusedServer(err)
 	}
@@ -134,7 +139,8 @@ func (e *postgres) markLast() {
 	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
 	defer cancel()
 	now := e.server.Now()
-	_, _ = e.server.write.Exec(ctx, "UPDATE accounts SET written_at = $1, look_at = CASE WHEN look_at > $2 THEN $2 ELSE look_at END WHERE account_id = $3",
+	_, _ = e.server.write.Exec(ctx,
+		"UPDATE accounts SET written_at = $1, look_at = CASE WHEN look_at > $2 THEN $2 ELSE look_at END WHERE account_id = $3",
 		stampText(now), stampText(now.Add(lookAfterWrite)), e.account)
 }
 
@@ -145,7 +151,8 @@ func (s *Server) DueAccounts(ctx context.Context, gap time.Duration) (due []int6
 		return nil, refusedServer(err)
 	}
 	now := s.Now()
-	rows, err := s.read.Query(ctx, `SELECT account_id FROM accounts WHERE (due_at <= $1 OR due_at > $2) AND state = 'active' ORDER BY due_at, account_id LIMIT $3`,
+	rows, err := s.read.Query(ctx,
+		`SELECT account_id FROM accounts WHERE (due_at <= $1 OR due_at > $2) AND state = 'active' ORDER BY due_at, account_id LIMIT $3`,
 		stampText(now), stampText(now.Add(longestWait+clockSlack)), mostDue)
 	if err != nil {
 		return nil, refusedServer(err)
@@ -157,7 +164,8 @@ func (s *Server) DueAccounts(ctx context.Context, gap time.Duration) (due []int6
 	tell := &pgx.Batch{} // which is a transaction
 	for _, account := range candidates {
 		tell.Queue("SELECT set_config('payersync.account', $1, true)", strconv.FormatInt(account, 10))
-		tell.Queue(postgresSpelling("SELECT EXISTS ("+dueDeliveries+")"), dueArgs(now.UTC(), gap)...).QueryRow(func(row pgx.Row) error {
+		tell.Queue(postgresSpelling("SELECT EXISTS ("+dueDeliveries+")"),
+			dueArgs(now.UTC(), gap)...).QueryRow(func(row pgx.Row) error {
 			var has bool
 			err := row.Scan(&has)
 			if has {

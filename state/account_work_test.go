@@ -73,7 +73,8 @@ func TestChangedAndSettledAccountsAreTouched(t *testing.T) {
 	if err != nil || got.Settled != acme.Version || got.PagesHost != acme.PagesHost || got.StopPath != acme.StopPath {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if again := applied(t, s, AccountChange{Name: "acme", Over: 1, Files: bundle("other")}); again.Settled == again.Version {
+	if again := applied(t, s,
+		AccountChange{Name: "acme", Over: 1, Files: bundle("other")}); again.Settled == again.Version {
 		t.Error("an account that was changed counts as settled")
 	}
 }
@@ -136,7 +137,9 @@ func TestASummaryIsStaleOnceItsLedgerWasWrittenToOrItsAccountChanged(t *testing.
 	}
 	look := func(account int64, needs bool) {
 		t.Helper()
-		if err := s.NoteSummary(t.Context(), AccountSummary{Account: account, LookedAt: s.Now(), NextLook: s.Now().Add(time.Hour), Needs: needs, Text: "{}"}); err != nil {
+		if err := s.NoteSummary(t.Context(),
+			AccountSummary{Account: account, LookedAt: s.Now(), NextLook: s.Now().Add(time.Hour), Needs: needs,
+				Text: "{}"}); err != nil {
 			t.Fatal(err)
 		}
 	}

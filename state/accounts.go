@@ -87,7 +87,8 @@ const accountColumns = "account_id, name, state, version, made_at, changed_at, a
 
 func scanAccount(row pgx.Row) (a AccountInfo, err error) {
 	var made, changed sql.NullString
-	if err := row.Scan(&a.ID, &a.Name, &a.State, &a.Version, &made, &changed, &a.Author, &a.HookHash, &a.KeyID, &a.Settled, &a.PagesHost, &a.StopPath); err != nil {
+	if err := row.Scan(&a.ID, &a.Name, &a.State, &a.Version, &made, &changed, &a.Author, &a.HookHash, &a.KeyID, &a.Settled,
+		&a.PagesHost, &a.StopPath); err != nil {
 		return a, err
 	}
 	if a.MadeAt, err = parseTime(made); err == nil {
@@ -127,12 +128,15 @@ func (s *Server) HookToken(ctx context.Context, account AccountInfo) (token stri
 // ofAccountRow explains an error of a query for an account's row.
 func ofAccountRow(name string, err error) error {
 	switch {
-	case err == nil, errors.Is(err, ErrChangedMeanwhile), errors.Is(err, ErrOtherLedgersKey), errors.Is(err, ErrKeyEncryptionKey), errors.Is(err, ErrConnectionLost):
+	case err == nil, errors.Is(err, ErrChangedMeanwhile), errors.Is(err, ErrOtherLedgersKey),
+		errors.Is(err, ErrKeyEncryptionKey), errors.Is(err, ErrConnectionLost):
 		return err
 	case errors.Is(err, ErrOutcomeUnknown):
-		return connector.Advise(fmt.Errorf("cannot tell whether that was changed: %w. See what there is now", err), connector.Step{Do: connector.DoListAccounts})
+		return connector.Advise(fmt.Errorf("cannot tell whether that was changed: %w. See what there is now", err),
+			connector.Step{Do: connector.DoListAccounts})
 	case errors.Is(err, pgx.ErrNoRows):
-		return connector.Advise(fmt.Errorf("cannot open account %s: %w. See those that there are, or make it", name, ErrNoAccount), connector.Step{Do: connector.DoListAccounts}, connector.Step{Do: connector.DoApplyAccount})
+		return connector.Advise(fmt.Errorf("cannot open account %s: %w. See those that there are, or make it", name,
+			ErrNoAccount), connector.Step{Do: connector.DoListAccounts}, connector.Step{Do: connector.DoApplyAccount})
 	}
 	return refusedServer(err)
 }
@@ -151,7 +155,8 @@ func (s *Server) Documents(ctx context.Context, name string) (Documents, error) 
 	// One statement, so that the files are those of the version.
 	both.Queue("SELECT a.account_id, a.wrapped_key, a.key_id, a.version, coalesce(f.name, ''), coalesce(f.body, '') FROM accounts a LEFT JOIN account_files f ON f.account = a.account_id WHERE a.name = $1", name).
 		Query(func(rows pgx.Rows) error {
-			_, err := pgx.ForEachRow(rows, []any{&id, &kept, &of, &d.Version, &file, &box}, func() error { boxes[file] = box; return nil })
+			_, err := pgx.ForEachRow(rows, []any{&id, &kept, &of, &d.Version, &file, &box},
+				func() error { boxes[file] = box; return nil })
 			return err
 		})
 	if err := s.read.SendBatch(ctx, both).Close(); err != nil {
@@ -162,7 +167,8 @@ func (s *Server) Documents(ctx context.Context, name string) (Documents, error) 
 	}
 	key, err := s.wraps.Load().unwrap(id, name, of, kept)
 	if err != nil && d.Version == 0 && of == "" { // it has a ledger and was never given a key
-		err = connector.Advise(fmt.Errorf("%w: that of %s is missing: %w. Give it the one that the ledger had", ErrKeyEncryptionKey, name, ErrNotAdopted), connector.Step{Do: connector.DoGiveAccountKey})
+		err = connector.Advise(fmt.Errorf("%w: that of %s is missing: %w. Give it the one that the ledger had",
+			ErrKeyEncryptionKey, name, ErrNotAdopted), connector.Step{Do: connector.DoGiveAccountKey})
 	}
 	var seal *sealer
 	if err == nil {
@@ -209,7 +215,8 @@ func (s *Server) Adopt(ctx context.Context, c AccountChange, key []byte) (Accoun
 	}
 	wraps := s.wraps.Load()
 	if wraps == nil {
-		return AccountInfo{}, fmt.Errorf("%w: there is no key to wrap that of %s with. Name one in ledger.key_encryption_key", ErrKeyEncryptionKey, c.Name)
+		return AccountInfo{}, fmt.Errorf("%w: there is no key to wrap that of %s with. Name one in ledger.key_encryption_key",
+			ErrKeyEncryptionKey, c.Name)
 	}
 	seal, err := newSealer(key)
 	if err != nil {
@@ -221,7 +228,8 @@ func (s *Server) Adopt(ctx context.Context, c AccountChange, key []byte) (Accoun
 		if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, "UPDATE accounts SET wrapped_key = $1, key_id = $2 WHERE account_id = $3", wraps.wrap(id, key), wraps.id, id); err != nil {
+		if _, err := tx.Exec(ctx, "UPDATE accounts SET wrapped_key = $1, key_id = $2 WHERE account_id = $3",
+			wraps.wrap(id, key), wraps.id, id); err != nil {
 			return err
 		}
 		if err := replaceFiles(ctx, tx, seal, c.Files); err != nil {
@@ -252,7 +260,8 @@ func (s *Server) adopted(ctx context.Context, tx pgx.Tx, c AccountChange, seal *
 	}
 	if box != nil {
 		if _, err := seal.open(box, place("ledger", "key_check")); err != nil {
-			return 0, fmt.Errorf("cannot add account %s: %w. Give the key file that the ledger had before it was carried", c.Name, ErrOtherLedgersKey)
+			return 0, fmt.Errorf("cannot add account %s: %w. Give the key file that the ledger had before it was carried",
+				c.Name, ErrOtherLedgersKey)
 		}
 	}
 	return id, nil
@@ -271,7 +280,8 @@ func (s *Server) SetState(ctx context.Context, name string, to AccountState, by 
 // ErrNoAccount.
 func (s *Server) Erase(ctx context.Context, name string, by Entry) (AccountInfo, error) {
 	return s.change(ctx, name, 0, func(tx pgx.Tx, id int64) (Entry, error) {
-		_, err := tx.Exec(ctx, "UPDATE accounts SET state = 'leaving', wrapped_key = NULL, key_id = '' WHERE account_id = $1", id)
+		_, err := tx.Exec(ctx, "UPDATE accounts SET state = 'leaving', wrapped_key = NULL, key_id = '' WHERE account_id = $1",
+			id)
 		if err == nil {
 			_, err = tx.Exec(ctx, "DELETE FROM account_files")
 		}
@@ -286,17 +296,20 @@ func (c AccountChange) entry(action string) Entry {
 }
 
 // change changes an account that there is, over a version (any for 0), as its only writer.
-func (s *Server) change(ctx context.Context, name string, over int64, do func(tx pgx.Tx, id int64) (Entry, error)) (AccountInfo, error) {
+func (s *Server) change(ctx context.Context, name string, over int64,
+	do func(tx pgx.Tx, id int64) (Entry, error)) (AccountInfo, error) {
 	var changed AccountInfo
 	err := s.commit(ctx, func(tx pgx.Tx) error {
 		var id, version int64
 		if err := tx.QueryRow(ctx, "SELECT account_id FROM accounts WHERE name = $1", name).Scan(&id); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", (&postgres{account: id}).lock(writersLock)); err != nil {
+		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)",
+			(&postgres{account: id}).lock(writersLock)); err != nil {
 			return err
 		}
-		if err := tx.QueryRow(ctx, "SELECT version FROM accounts WHERE account_id = $1 FOR NO KEY UPDATE", id).Scan(&version); err != nil {
+		if err := tx.QueryRow(ctx, "SELECT version FROM accounts WHERE account_id = $1 FOR NO KEY UPDATE",
+			id).Scan(&version); err != nil {
 			return err
 		}
 		if over != 0 && over != version {
@@ -317,7 +330,8 @@ func (s *Server) change(ctx context.Context, name string, over int64, do func(tx
 
 // applyAgain adds to an error that the account is to be applied again.
 func applyAgain(err error) error {
-	return connector.Advise(fmt.Errorf("%w. Apply it again, and look at what that shows", err), connector.Step{Do: connector.DoApplyAccount})
+	return connector.Advise(fmt.Errorf("%w. Apply it again, and look at what that shows", err),
+		connector.Step{Do: connector.DoApplyAccount})
 }
 
 // makeAccount creates an account and the first rows of its ledger. It fails with ErrChangedMeanwhile if the
@@ -364,7 +378,8 @@ func (s *Server) ensure(ctx context.Context, name string) (id int64, err error) 
 
 // finish counts a change of an account and notes it in the account's audit log.
 func finish(ctx context.Context, tx pgx.Tx, id int64, e Entry) (AccountInfo, error) {
-	a, err := scanAccount(tx.QueryRow(ctx, "UPDATE accounts SET version = version + 1, changed_at = now, touched_at = now, look_at = '', author = $1 FROM "+serverNow+" WHERE account_id = $2 RETURNING "+accountColumns, e.Actor, id))
+	a, err := scanAccount(tx.QueryRow(ctx,
+		"UPDATE accounts SET version = version + 1, changed_at = now, touched_at = now, look_at = '', author = $1 FROM "+serverNow+" WHERE account_id = $2 RETURNING "+accountColumns, e.Actor, id))
 	if err != nil {
 		return a, err
 	}
@@ -383,7 +398,8 @@ func finish(ctx context.Context, tx pgx.Tx, id int64, e Entry) (AccountInfo, err
 // CheckFiles refuses with ErrBundle the same files as Apply, before any change.
 func CheckFiles(name string, files map[string][]byte) error {
 	if !IsAccountName(name) {
-		return fmt.Errorf("%w: %q is no name of an account. Use small letters, digits, dashes and underscores, 63 at most", ErrBundle, name)
+		return fmt.Errorf("%w: %q is no name of an account. Use small letters, digits, dashes and underscores, 63 at most",
+			ErrBundle, name)
 	}
 	return checkBundle(files)
 }
@@ -392,8 +408,10 @@ func CheckFiles(name string, files map[string][]byte) error {
 func checkBundle(files map[string][]byte) error {
 	total := 0
 	for name, body := range files {
-		if !fs.ValidPath(name) || name == "." || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == '\\' || r == 0x7f }) {
-			return fmt.Errorf("%w: %q is no path of a file. Give it a name of letters, digits, dots, dashes and underscores", ErrBundle, name)
+		if !fs.ValidPath(name) || name == "." ||
+			strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == '\\' || r == 0x7f }) {
+			return fmt.Errorf("%w: %q is no path of a file. Give it a name of letters, digits, dots, dashes and underscores",
+				ErrBundle, name)
 		}
 		for dir := range maps.Keys(files) {
 			if strings.HasPrefix(name, dir+"/") {
@@ -417,7 +435,8 @@ func replaceFiles(ctx context.Context, tx pgx.Tx, seal *sealer, files map[string
 		if body == nil {
 			body = []byte{}
 		}
-		if _, err := tx.Exec(ctx, "INSERT INTO account_files (name, body) VALUES ($1, $2)", name, seal.box(body, place("account_files", "body", name))); err != nil {
+		if _, err := tx.Exec(ctx, "INSERT INTO account_files (name, body) VALUES ($1, $2)", name,
+			seal.box(body, place("account_files", "body", name))); err != nil {
 			return err
 		}
 	}

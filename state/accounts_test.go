@@ -52,7 +52,8 @@ func TestAnAccountIsMadeChangedAndPausedAndItsLogTellsWhoDidIt(t *testing.T) {
 	t.Parallel()
 	s, opts := aServer(t, 8)
 	made := applied(t, s, AccountChange{Name: "acme", Files: bundle("one")})
-	if made.State != AccountActive || made.Version != 1 || made.Author != "amy" || made.MadeAt.IsZero() || len(made.HookHash) != 64 {
+	if made.State != AccountActive || made.Version != 1 || made.Author != "amy" || made.MadeAt.IsZero() ||
+		len(made.HookHash) != 64 {
 		t.Errorf("made %+v", made)
 	}
 	if other := applied(t, s, AccountChange{Name: "beta", Files: bundle("its own")}); other.HookHash == made.HookHash {
@@ -60,7 +61,8 @@ func TestAnAccountIsMadeChangedAndPausedAndItsLogTellsWhoDidIt(t *testing.T) {
 	}
 	changed := applied(t, s, AccountChange{Name: "acme", Over: 1, Files: bundle("two")})
 	paused, err := s.SetState(t.Context(), "acme", AccountPaused, amy)
-	if err != nil || paused.State != AccountPaused || paused.Version != 3 || paused.HookHash != made.HookHash || changed.Version != 2 {
+	if err != nil || paused.State != AccountPaused || paused.Version != 3 || paused.HookHash != made.HookHash ||
+		changed.Version != 2 {
 		t.Errorf("paused %+v, changed %+v, %v", paused, changed, err)
 	}
 	docs, err := s.Documents(t.Context(), "acme")
@@ -75,7 +77,8 @@ func TestAnAccountIsMadeChangedAndPausedAndItsLogTellsWhoDidIt(t *testing.T) {
 		t.Fatalf("%d lines, %v", len(log), err)
 	}
 	for i, action := range []string{"set account paused", "change configuration", "make account"} {
-		if log[i].Action != action || log[i].Actor != "amy" || log[i].Reason != "as agreed" || !strings.HasPrefix(log[i].Subject, "acme") || strings.Contains(log[i].Subject, "sesame") {
+		if log[i].Action != action || log[i].Actor != "amy" || log[i].Reason != "as agreed" ||
+			!strings.HasPrefix(log[i].Subject, "acme") || strings.Contains(log[i].Subject, "sesame") {
 			t.Errorf("line %d: %+v", i, log[i])
 		}
 	}
@@ -102,7 +105,8 @@ func TestAnAccountThatIsNotThereIsNotMadeByOpeningIt(t *testing.T) {
 		o.KeyFile, o.Account = key, "nobody"
 		for _, keyless := range []bool{false, true} {
 			o.Keyless = keyless
-			if _, err := Open(t.Context(), o); !errors.Is(err, ErrNoAccount) || !slices.Contains(connector.StepsOf(err), connector.Step{Do: connector.DoListAccounts}) {
+			if _, err := Open(t.Context(), o); !errors.Is(err, ErrNoAccount) ||
+				!slices.Contains(connector.StepsOf(err), connector.Step{Do: connector.DoListAccounts}) {
 				t.Errorf("opened: %v", err)
 			}
 		}
@@ -143,7 +147,8 @@ func TestOfChangesOverOneVersionOneIsKept(t *testing.T) {
 		if len(kept) != 1 {
 			t.Fatalf("over version %d, %d changes were kept", over, len(kept))
 		}
-		if docs, err := s.Documents(t.Context(), "acme"); err != nil || string(docs.Files["account.yaml"]) != <-kept || docs.Version != over+1 {
+		if docs, err := s.Documents(t.Context(), "acme"); err != nil || string(docs.Files["account.yaml"]) != <-kept ||
+			docs.Version != over+1 {
 			t.Errorf("version %d: %v, %v", docs.Version, docs, err)
 		}
 	}
@@ -183,7 +188,8 @@ func TestOnlyTheRightKeyOpensTheKeysOfAccounts(t *testing.T) {
 		"none":    {nil, "ledger.key_encryption_key"},
 	} {
 		o := opts
-		if o.Server, err = OpenServer(t.Context(), ServerOptions{Address: dsn, Connections: 2, KeyEncryptionKey: c.key}); err != nil {
+		if o.Server, err = OpenServer(t.Context(),
+			ServerOptions{Address: dsn, Connections: 2, KeyEncryptionKey: c.key}); err != nil {
 			t.Fatal(err)
 		}
 		defer o.Server.Close()
@@ -192,7 +198,8 @@ func TestOnlyTheRightKeyOpensTheKeysOfAccounts(t *testing.T) {
 		_, docsErr := o.Server.Documents(t.Context(), "acme")
 		_, changeErr := o.Server.Apply(t.Context(), AccountChange{Name: "acme", Over: 1, Files: bundle("three"), By: amy})
 		_, wrapErr := o.Server.Rewrap(t.Context(), kekOf(3))
-		for what, err := range map[string]error{"open": openErr, "documents": docsErr, "change": changeErr, "rewrap": wrapErr} {
+		for what, err := range map[string]error{"open": openErr, "documents": docsErr, "change": changeErr,
+			"rewrap": wrapErr} {
 			if !errors.Is(err, ErrKeyEncryptionKey) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s, %s: %v", name, what, err)
 			}
@@ -209,10 +216,12 @@ func TestOnlyTheRightKeyOpensTheKeysOfAccounts(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := dbtest.Execute(opts.Path, "UPDATE main.accounts a SET wrapped_key = b.wrapped_key FROM main.accounts b WHERE a.name = 'acme' AND b.name = 'beta'"); err != nil {
+	if err := dbtest.Execute(opts.Path,
+		"UPDATE main.accounts a SET wrapped_key = b.wrapped_key FROM main.accounts b WHERE a.name = 'acme' AND b.name = 'beta'"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Documents(t.Context(), "acme"); !errors.Is(err, ErrKeyEncryptionKey) || !strings.Contains(err.Error(), "altered or moved") {
+	if _, err := s.Documents(t.Context(), "acme"); !errors.Is(err, ErrKeyEncryptionKey) ||
+		!strings.Contains(err.Error(), "altered or moved") {
 		t.Errorf("with the key of another account: %v", err)
 	}
 }
@@ -225,7 +234,8 @@ func TestAccountsAreListedAndPausedWithoutTheirKeyEncryptionKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenServer(t.Context(), ServerOptions{Address: dsn, KeyEncryptionKey: []byte("short")}); !errors.Is(err, ErrKeyEncryptionKey) {
+	if _, err := OpenServer(t.Context(), ServerOptions{Address: dsn, KeyEncryptionKey: []byte("short")}); !errors.Is(err,
+		ErrKeyEncryptionKey) {
 		t.Errorf("with half a key: %v", err)
 	}
 	for name, c := range map[string]struct {
@@ -276,7 +286,8 @@ func TestAnotherKeyEncryptionKeyWrapsAllKeysAndSealsNothingAnew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if opts.Server, err = OpenServer(t.Context(), ServerOptions{Address: dsn, Connections: 4, KeyEncryptionKey: kekOf(2)}); err != nil {
+	if opts.Server, err = OpenServer(t.Context(),
+		ServerOptions{Address: dsn, Connections: 4, KeyEncryptionKey: kekOf(2)}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(opts.Server.Close)

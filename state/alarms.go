@@ -51,9 +51,11 @@ func (l *Ledger) OpenAlarms(ctx context.Context) ([]Alarm, error) {
 		Alarm
 		since, noticed, over, made, sent sql.NullString
 	}
-	rows, err := list(ctx, l, "SELECT "+alarmColumns+" WHERE a.over_told IS NULL ORDER BY a.alarm_id", nil, func(r *row) []any {
-		return []any{&r.ID, &r.Way, &r.Code, &r.Subject, &r.Connection, &r.Urgent, &r.since, &r.noticed, &r.Text, &r.over, &r.Told, &r.made, &r.sent}
-	})
+	rows, err := list(ctx, l, "SELECT "+alarmColumns+" WHERE a.over_told IS NULL ORDER BY a.alarm_id", nil,
+		func(r *row) []any {
+			return []any{&r.ID, &r.Way, &r.Code, &r.Subject, &r.Connection, &r.Urgent, &r.since, &r.noticed, &r.Text, &r.over,
+				&r.Told, &r.made, &r.sent}
+		})
 	if err != nil {
 		return nil, fmt.Errorf("read the alarms: %w", err)
 	}
@@ -80,7 +82,8 @@ func (l *Ledger) LastMessages(ctx context.Context) ([]AlarmMessage, error) {
 
 // WaitingMessage returns the message that a way has not taken yet; nil for none.
 func (l *Ledger) WaitingMessage(ctx context.Context, way string) (*AlarmMessage, error) {
-	found, err := l.messages(ctx, `SELECT message_id, way, made_at, digest, body, attempts, next_attempt, refused, problem, sent_at FROM alarm_messages
+	found, err := l.messages(ctx,
+		`SELECT message_id, way, made_at, digest, body, attempts, next_attempt, refused, problem, sent_at FROM alarm_messages
 		WHERE way = ? AND sent_at IS NULL`, way)
 	if err != nil || len(found) == 0 {
 		return nil, err
@@ -103,7 +106,8 @@ func (l *Ledger) messages(ctx context.Context, query string, args ...any) ([]Ala
 	}
 	out := make([]AlarmMessage, 0, len(rows))
 	for _, r := range rows {
-		if err := parseTimes(map[*time.Time]sql.NullString{&r.MadeAt: r.made, &r.NextAttempt: r.next, &r.SentAt: r.sent}); err != nil {
+		if err := parseTimes(map[*time.Time]sql.NullString{&r.MadeAt: r.made, &r.NextAttempt: r.next,
+			&r.SentAt: r.sent}); err != nil {
 			return nil, err
 		}
 		out = append(out, r.AlarmMessage)
@@ -114,14 +118,16 @@ func (l *Ledger) messages(ctx context.Context, query string, args ...any) ([]Ala
 // NoticeAlarm stores a condition to be sent to a way.
 func (tx *Tx) NoticeAlarm(a Alarm) error {
 	err := tx.exec("INSERT INTO alarms (way, code, subject, connection, urgent, since, noticed_at, text, over_at, told) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		a.Way, a.Code, a.Subject, a.Connection, a.Urgent, stamp(a.Since), stamp(a.NoticedAt), a.Text, stamp(a.OverAt), sql.NullString{String: a.Told, Valid: a.Told != ""})
+		a.Way, a.Code, a.Subject, a.Connection, a.Urgent, stamp(a.Since), stamp(a.NoticedAt), a.Text, stamp(a.OverAt),
+		sql.NullString{String: a.Told, Valid: a.Told != ""})
 	return connector.Wrap(err, "note an alarm")
 }
 
 // SetAlarmOver notes since when an alarm's condition is gone; the zero time means that it holds
 // after all.
 func (tx *Tx) SetAlarmOver(id int64, at time.Time) error {
-	return connector.Wrap(tx.exec("UPDATE alarms SET over_at = ? WHERE alarm_id = ?", stamp(at), id), "note the end of an alarm")
+	return connector.Wrap(tx.exec("UPDATE alarms SET over_at = ? WHERE alarm_id = ?", stamp(at), id),
+		"note the end of an alarm")
 }
 
 // DropAlarm forgets an alarm that needs no message.
@@ -139,7 +145,8 @@ type Telling struct {
 // FreezeMessage stores a message, with its conditions, before it first leaves.
 func (tx *Tx) FreezeMessage(m AlarmMessage, tellings []Telling) error {
 	err := tx.exec("INSERT INTO alarm_messages (message_id, way, made_at, digest, body, attempts, next_attempt) VALUES (?, ?, ?, ?, ?, ?, ?)",
-		m.ID, m.Way, stamp(m.MadeAt), digestOf(m.Body), tx.l.seal.box(m.Body, place("alarm_messages", "body", m.ID)), m.Attempts, stamp(m.NextAttempt))
+		m.ID, m.Way, stamp(m.MadeAt), digestOf(m.Body), tx.l.seal.box(m.Body, place("alarm_messages", "body", m.ID)),
+		m.Attempts, stamp(m.NextAttempt))
 	for _, t := range tellings {
 		if err != nil {
 			break
@@ -176,7 +183,8 @@ func (tx *Tx) MessageSent(id string) error {
 
 // HurryMessages makes the waiting message of a way due at once: the way is known to work again.
 func (tx *Tx) HurryMessages(way string) error {
-	return tx.touchMessage("UPDATE alarm_messages SET next_attempt = ? WHERE way = ? AND sent_at IS NULL", stamp(tx.now), way)
+	return tx.touchMessage("UPDATE alarm_messages SET next_attempt = ? WHERE way = ? AND sent_at IS NULL", stamp(tx.now),
+		way)
 }
 
 // NoteSent keeps a message that was sent while the ledger could not be written to.

@@ -42,14 +42,16 @@ func TestAnAlarmIsOpenUntilItsEndWasTold(t *testing.T) {
 	a := d.noticed(Alarm{Way: "office", Code: "run_failed", Subject: "acme", Connection: "acme", Text: "A run failed."})
 	body := []byte("From: payersync\r\n\r\nA run failed.\r\n")
 	d.do(func(tx *Tx) error {
-		return tx.FreezeMessage(AlarmMessage{ID: "m1", Way: "office", MadeAt: d.now(), Body: body, Attempts: 1, NextAttempt: d.now().Add(time.Minute)},
+		return tx.FreezeMessage(AlarmMessage{ID: "m1", Way: "office", MadeAt: d.now(), Body: body, Attempts: 1,
+			NextAttempt: d.now().Add(time.Minute)},
 			[]Telling{{Alarm: a.ID, Text: "A run failed twice."}})
 	})
 	waiting := d.waitingFor("office")
 	if waiting == nil || string(waiting.Body) != string(body) || waiting.Attempts != 1 {
 		t.Fatalf("what waits is %+v", waiting)
 	}
-	if got := d.alarms(); got[0].Told != "m1" || got[0].Text != "A run failed twice." || got[0].MadeAt.IsZero() || !got[0].SentAt.IsZero() {
+	if got := d.alarms(); got[0].Told != "m1" || got[0].Text != "A run failed twice." || got[0].MadeAt.IsZero() ||
+		!got[0].SentAt.IsZero() {
 		t.Errorf("the alarm is %+v", got)
 	}
 	d.do(func(tx *Tx) error { return tx.MessageSent("m1") })
@@ -58,7 +60,8 @@ func TestAnAlarmIsOpenUntilItsEndWasTold(t *testing.T) {
 	}
 	d.do(func(tx *Tx) error { return tx.SetAlarmOver(a.ID, d.now()) })
 	d.do(func(tx *Tx) error {
-		return tx.FreezeMessage(AlarmMessage{ID: "m2", Way: "office", MadeAt: d.now(), Body: body}, []Telling{{Alarm: a.ID, Over: true}})
+		return tx.FreezeMessage(AlarmMessage{ID: "m2", Way: "office", MadeAt: d.now(), Body: body},
+			[]Telling{{Alarm: a.ID, Over: true}})
 	})
 	if got := d.alarms(); len(got) != 0 {
 		t.Errorf("an alarm whose end was told is open: %+v", got)
@@ -85,7 +88,8 @@ func TestAWayHasOneMessageThatWaits(t *testing.T) {
 	}
 	d.do(func(tx *Tx) error { return tx.MessageFailed("m1", "550 no such user", true, d.now().Add(time.Hour)) })
 	last, err := d.LastMessages(t.Context())
-	if err != nil || len(last) != 2 || !last[0].Refused || last[0].Problem != "550 no such user" || last[1].Way != "pager" {
+	if err != nil || len(last) != 2 || !last[0].Refused || last[0].Problem != "550 no such user" ||
+		last[1].Way != "pager" {
 		t.Errorf("the last messages are %+v, %v", last, err)
 	}
 }
@@ -156,7 +160,8 @@ func TestAPlanWaitsSinceTheFirstThatNobodyDecidedOn(t *testing.T) {
 	run := d.run(acme)
 	plan := func(id int, columns string) {
 		raw(t, d.opts.Path, "INSERT INTO plans (plan_id, connection, run_id, hash, mapping_version, created_at, state, limits"+strings.Split(columns, "=")[0]+") VALUES ("+
-			strings.Join([]string{itoa(id), "'acme'", itoa(int(run)), "'h" + itoa(id) + "'", "'v1'", "'2026-03-04T10:0" + itoa(id) + ":00.000Z'", "'superseded'"}, ", ")+strings.Split(columns, "=")[1]+")")
+			strings.Join([]string{itoa(id), "'acme'", itoa(int(run)), "'h" + itoa(id) + "'", "'v1'", "'2026-03-04T10:0" +
+				itoa(id) + ":00.000Z'", "'superseded'"}, ", ")+strings.Split(columns, "=")[1]+")")
 	}
 	plan(1, ", approved_at=, 'too many', '2026-03-04T10:30:00.000Z'")
 	plan(2, "=, 'too many'")
@@ -180,9 +185,11 @@ func itoa(n int) string { return string(rune('0' + n)) }
 // waits freezes a message to a way that tells of a new alarm.
 func (d *desk) waits(way, text string) {
 	d.t.Helper()
-	a := d.noticed(Alarm{Way: way, Code: "mandate_cancelled", Subject: "m-" + way, Connection: acme, Text: "A mandate was cancelled."})
+	a := d.noticed(Alarm{Way: way, Code: "mandate_cancelled", Subject: "m-" + way, Connection: acme,
+		Text: "A mandate was cancelled."})
 	d.do(func(tx *Tx) error {
-		return tx.FreezeMessage(AlarmMessage{ID: "to " + way, Way: way, MadeAt: d.now(), Body: []byte(text)}, []Telling{{Alarm: a.ID, Text: a.Text}})
+		return tx.FreezeMessage(AlarmMessage{ID: "to " + way, Way: way, MadeAt: d.now(), Body: []byte(text)},
+			[]Telling{{Alarm: a.ID, Text: a.Text}})
 	})
 }
 
@@ -210,7 +217,8 @@ func TestWhatWasToBeToldByAWayThatIsGoneIsDropped(t *testing.T) {
 	d.waits("office", "one")
 	d.waits("pager", "two")
 	d.do(func(tx *Tx) error { return tx.KeepWays([]string{"pager"}) })
-	if open := d.alarms(); len(open) != 1 || open[0].Way != "pager" || d.waitingFor("office") != nil || d.waitingFor("pager") == nil {
+	if open := d.alarms(); len(open) != 1 || open[0].Way != "pager" || d.waitingFor("office") != nil ||
+		d.waitingFor("pager") == nil {
 		t.Errorf("open are %+v", open)
 	}
 	d.do(func(tx *Tx) error { return tx.KeepWays([]string{}) })

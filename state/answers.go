@@ -75,12 +75,13 @@ func (tx *Tx) newToIndex(group []CreateAnswer) (fresh, rest []CreateAnswer, err 
 		return nil, nil, err
 	}
 	known := map[string]bool{}
-	if err := tx.each("SELECT c.billing_id FROM json_each(?1) j CROSS JOIN remote_customers c ON c.billing_id = j.value", []any{string(ids)}, func(scan func(...any) error) error {
-		var id string
-		err := scan(&id)
-		known[id] = true
-		return err
-	}); err != nil {
+	if err := tx.each("SELECT c.billing_id FROM json_each(?1) j CROSS JOIN remote_customers c ON c.billing_id = j.value",
+		[]any{string(ids)}, func(scan func(...any) error) error {
+			var id string
+			err := scan(&id)
+			known[id] = true
+			return err
+		}); err != nil {
 		return nil, nil, fmt.Errorf("look customers up in the index: %w", err)
 	}
 	for _, a := range group {
@@ -117,7 +118,8 @@ func (tx *Tx) linkCreated(connection string, group []CreateAnswer) error {
 	}
 	return tx.updateRows(errNotTogether,
 		"UPDATE payers SET billing_id = g.column2, seen_at = 0, answered_at = (SELECT ticket FROM ledger), "+asApplied("g.column3", "g.column4", "?2"),
-		"(?, ?, coalesce(?, x''), ?)", "payers.connection = ?1 AND payers.source_id = g.column1 AND "+isFreeFor("g.column2")+" AND NOT "+isForgotten,
+		"(?, ?, coalesce(?, x''), ?)",
+		"payers.connection = ?1 AND payers.source_id = g.column1 AND "+isFreeFor("g.column2")+" AND NOT "+isForgotten,
 		[]any{connection, stamp(tx.now)}, rows)
 }
 
@@ -125,7 +127,8 @@ func (tx *Tx) linkCreated(connection string, group []CreateAnswer) error {
 func (tx *Tx) insertMade(group []CreateAnswer) error {
 	var customers, traits []any
 	for _, a := range group {
-		customers = append(customers, a.Made.ID, a.entry.values, a.entry.digest, stamp(tx.now), a.Attempt.Ticket, stamp(tx.now))
+		customers = append(customers, a.Made.ID, a.entry.values, a.entry.digest, stamp(tx.now), a.Attempt.Ticket,
+			stamp(tx.now))
 		for _, t := range a.entry.traits {
 			if t.Kind == "key" { // see saveTraits
 				traits = append(traits, t.Kind, t.Value, a.Made.ID)
@@ -145,10 +148,11 @@ func (tx *Tx) touchDoubled(group []CreateAnswer) error {
 	}
 	return tx.each(`SELECT q.connection, q.source_id FROM json_each(?1) j CROSS JOIN payers p ON p.billing_id = j.value
 		CROSS JOIN payers q ON q.key_name = p.key_name AND q.key_value = p.key_value AND q.billing_id IS NOT NULL
-		WHERE (SELECT count(*) > 1 FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value)`, []any{string(made)}, func(scan func(...any) error) error {
-		var id RecordID
-		err := scan(&id.Connection, &id.SourceID)
-		tx.touched(id)
-		return err
-	})
+		WHERE (SELECT count(*) > 1 FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.key_name || '=' || p.key_value)`,
+		[]any{string(made)}, func(scan func(...any) error) error {
+			var id RecordID
+			err := scan(&id.Connection, &id.SourceID)
+			tx.touched(id)
+			return err
+		})
 }

@@ -28,7 +28,8 @@ func made(s Sent) connector.RemoteCustomer {
 }
 
 // saveCreated saves answers to creates as a group.
-func (d *desk) saveCreated(run int64, sent []Sent, made func(Sent) connector.RemoteCustomer) (rest []CreateAnswer, err error) {
+func (d *desk) saveCreated(run int64, sent []Sent, made func(Sent) connector.RemoteCustomer) (rest []CreateAnswer,
+	err error) {
 	d.t.Helper()
 	var group []CreateAnswer
 	for _, s := range sent {
@@ -79,7 +80,8 @@ func TestAnswersOfAGroupMeanWhatTheyMeanOneByOne(t *testing.T) {
 		})
 	}
 	d.do(func(tx *Tx) error {
-		if err := errors.Join(tx.Created(run, sent[0].Change, made(sent[0]).ID), tx.EndAttempt(sent[0].Attempt, AttemptAnswered)); err != nil {
+		if err := errors.Join(tx.Created(run, sent[0].Change, made(sent[0]).ID),
+			tx.EndAttempt(sent[0].Attempt, AttemptAnswered)); err != nil {
 			return err
 		}
 		_, err := tx.SaveRemote(made(sent[0]), sent[0].Attempt.Ticket)
@@ -94,7 +96,8 @@ func TestAnswersOfAGroupMeanWhatTheyMeanOneByOne(t *testing.T) {
 			t.Errorf("%s:\n%s\nwant\n%s", id, got, want)
 		}
 	}
-	if p, err := d.Payer(t.Context(), acme, "g1"); err != nil || p.Applied == nil || p.Applied.Hash() != sent[1].Change.Wanted.Hash() {
+	if p, err := d.Payer(t.Context(), acme, "g1"); err != nil || p.Applied == nil ||
+		p.Applied.Hash() != sent[1].Change.Wanted.Hash() {
 		t.Errorf("the payer is %+v: %v", p, err)
 	}
 	again := made(sent[1])
@@ -119,7 +122,8 @@ func TestAGroupOfAnswersLeavesWhatNeedsADecisionOfItsOwn(t *testing.T) {
 		{"the index knows the customer", func(d *desk, s Sent) {
 			d.do(func(tx *Tx) error { _, err := tx.SaveRemote(made(s), s.Attempt.Ticket+9); return err })
 		}, made, 1, nil},
-		{"two answers name one customer", nil, func(s Sent) connector.RemoteCustomer { return remote("b1", s.Change.Payer.Key) }, 1, nil},
+		{"two answers name one customer", nil,
+			func(s Sent) connector.RemoteCustomer { return remote("b1", s.Change.Payer.Key) }, 1, nil},
 		{"another payer has the customer", func(d *desk, s Sent) {
 			d.do(func(tx *Tx) error {
 				return tx.exec("UPDATE payers SET billing_id = ? WHERE source_id = 'other'", made(s).ID)
@@ -318,7 +322,8 @@ func TestALinkAnswerThatIsNotAPayersFirstMandateIsLeft(t *testing.T) {
 			if err != nil || len(rest) != 1 || rest[0].Change.ID != sent[1].Change.ID {
 				t.Errorf("%d are left: %v; want this one alone", len(rest), err)
 			}
-			if got := column(t, d.Ledger, "SELECT source_id FROM changes WHERE state = 'done'"); strings.TrimSpace(got) != "other" {
+			if got := column(t, d.Ledger,
+				"SELECT source_id FROM changes WHERE state = 'done'"); strings.TrimSpace(got) != "other" {
 				t.Errorf("done are %q, want the other one", got)
 			}
 		})

@@ -15,7 +15,8 @@ func approvedAs(change string) string {
 // it is all of them, one row says so, and no change is written.
 func (tx *Tx) approve(plan int64, which string) (int64, error) {
 	var kept, freed int64
-	if err := tx.row([]any{&kept, &freed}, `SELECT count(*) FILTER (WHERE NOT (`+which+`)), count(*) FILTER (WHERE `+which+`) FROM plans p
+	if err := tx.row([]any{&kept, &freed},
+		`SELECT count(*) FILTER (WHERE NOT (`+which+`)), count(*) FILTER (WHERE `+which+`) FROM plans p
 		CROSS JOIN changes c WHERE p.plan_id = ?1 AND c.connection = p.connection AND c.plan_id = p.plan_id AND c.state = 'pending' AND NOT `+isApproved, plan); err != nil {
 		return 0, err
 	}
@@ -37,7 +38,8 @@ func (tx *Tx) approveEach(plan int64) error {
 	}
 	for last := int64(0); n > 0; {
 		after := last
-		if err := tx.row([]any{&n, &last}, "SELECT count(*), coalesce(max(change_id), 0) FROM (SELECT change_id FROM changes WHERE plan_id = ? AND change_id > ? ORDER BY change_id LIMIT ?) AS part",
+		if err := tx.row([]any{&n, &last},
+			"SELECT count(*), coalesce(max(change_id), 0) FROM (SELECT change_id FROM changes WHERE plan_id = ? AND change_id > ? ORDER BY change_id LIMIT ?) AS part",
 			plan, after, partOfPlan); err != nil {
 			return err
 		}

@@ -30,7 +30,8 @@ type AskingDecision struct {
 // before.
 func (tx *Tx) DecideAsking(id RecordID, decision connector.AskDecision, word Entry) (news bool, err error) {
 	var known, same bool
-	if err := tx.row([]any{&known, &same}, "SELECT count(*) > 0, count(CASE WHEN asking = ?3 THEN 1 END) > 0 FROM source_records WHERE connection = ?1 AND source_id = ?2 AND forgotten = ''",
+	if err := tx.row([]any{&known, &same},
+		"SELECT count(*) > 0, count(CASE WHEN asking = ?3 THEN 1 END) > 0 FROM source_records WHERE connection = ?1 AND source_id = ?2 AND forgotten = ''",
 		id.Connection, id.SourceID, decision); err != nil || same {
 		return false, err
 	}
@@ -109,7 +110,8 @@ const (
 	mappingTagged = "coalesce((SELECT max(v.hash) FROM mapping_versions v WHERE substr(v.hash, 1, 16) = tag), tag)"
 )
 
-var unaskedMapping = "CASE r.not_asked WHEN 'rule' THEN " + strings.ReplaceAll(mappingTagged, "tag", unaskedTag) + " ELSE '' END"
+var unaskedMapping = "CASE r.not_asked WHEN 'rule' THEN " + strings.ReplaceAll(mappingTagged, "tag", unaskedTag) +
+	" ELSE '' END"
 
 // isUnasked is the condition that the newest plan includes record r's payer, which was not removed, without a mandate and
 // without an open request for one.

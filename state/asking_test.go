@@ -14,7 +14,8 @@ func TestADecisionWhetherAPayerIsAskedHoldsUntilItIsTakenBack(t *testing.T) {
 	id := RecordID{acme, one[string](t, d.Ledger, "SELECT min(source_id) FROM source_records")}
 	decide := func(what connector.AskDecision) (news bool) {
 		d.do(func(tx *Tx) (err error) {
-			news, err = tx.DecideAsking(id, what, Entry{Actor: "ada", Action: "ask payer for mandate", Subject: "acme/1", Reason: "agreed"})
+			news, err = tx.DecideAsking(id, what,
+				Entry{Actor: "ada", Action: "ask payer for mandate", Subject: "acme/1", Reason: "agreed"})
 			return err
 		})
 		return news
@@ -23,13 +24,15 @@ func TestADecisionWhetherAPayerIsAskedHoldsUntilItIsTakenBack(t *testing.T) {
 	for _, c := range []struct {
 		what connector.AskDecision
 		news bool
-	}{{connector.AskByRule, false}, {connector.Ask, true}, {connector.Ask, false}, {connector.DoNotAsk, true}, {connector.AskByRule, true}, {connector.AskByRule, false}, {connector.DoNotAsk, true}} {
+	}{{connector.AskByRule, false}, {connector.Ask, true}, {connector.Ask, false}, {connector.DoNotAsk, true},
+		{connector.AskByRule, true}, {connector.AskByRule, false}, {connector.DoNotAsk, true}} {
 		if news := decide(c.what); news != c.news {
 			t.Errorf("%q is news: %t, want %t", c.what, news, c.news)
 		}
 	}
 	found, err := d.AskingOf(t.Context(), id)
-	if err != nil || found.Decision != connector.DoNotAsk || found.Actor != "ada" || found.Reason != "agreed" || found.At.IsZero() {
+	if err != nil || found.Decision != connector.DoNotAsk || found.Actor != "ada" || found.Reason != "agreed" ||
+		found.At.IsZero() {
 		t.Errorf("the decision is %+v, %v", found, err)
 	}
 	if n := one[int](t, d.Ledger, "SELECT count(*) FROM source_records WHERE replan = 1"); n != 1 {
@@ -39,7 +42,8 @@ func TestADecisionWhetherAPayerIsAskedHoldsUntilItIsTakenBack(t *testing.T) {
 		t.Errorf("the audit log has %d decisions, want 4", n)
 	}
 	err = d.Do(t.Context(), func(tx *Tx) error {
-		_, err := tx.DecideAsking(RecordID{acme, "nobody"}, connector.Ask, Entry{Actor: "ada", Action: "ask payer for mandate"})
+		_, err := tx.DecideAsking(RecordID{acme, "nobody"}, connector.Ask,
+			Entry{Actor: "ada", Action: "ask payer for mandate"})
 		return err
 	})
 	if !errors.Is(err, ErrNoRecord) {
@@ -51,7 +55,8 @@ func TestADecisionWhetherAPayerIsAskedMovesWithItsCustomer(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.fill(2)
-	ids, err := list(t.Context(), d.Ledger, "SELECT source_id FROM source_records ORDER BY source_id", nil, func(s *string) []any { return []any{s} })
+	ids, err := list(t.Context(), d.Ledger, "SELECT source_id FROM source_records ORDER BY source_id", nil,
+		func(s *string) []any { return []any{s} })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +80,8 @@ func TestForgettingAPayerKeepsThatItIsNotAskedAndNotThatItIs(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.fill(2)
-	ids, err := list(t.Context(), d.Ledger, "SELECT source_id FROM source_records ORDER BY source_id", nil, func(s *string) []any { return []any{s} })
+	ids, err := list(t.Context(), d.Ledger, "SELECT source_id FROM source_records ORDER BY source_id", nil,
+		func(s *string) []any { return []any{s} })
 	if err != nil {
 		t.Fatal(err)
 	}

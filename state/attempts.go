@@ -119,7 +119,8 @@ func (tx *Tx) EndAttempt(a Attempt, end AttemptEnd) error {
 // LookedFor ends the attempts of a change. A read that began after the time of all attempts has
 // shown no effect of any.
 func (tx *Tx) LookedFor(c Change) error {
-	return connector.Wrap(tx.exec("UPDATE attempts SET ended = ? WHERE change_id = ? AND ended = ''", AttemptLooked, c.ID), "note the end of the attempts of change %d", c.ID)
+	return connector.Wrap(tx.exec("UPDATE attempts SET ended = ? WHERE change_id = ? AND ended = ''", AttemptLooked, c.ID),
+		"note the end of the attempts of change %d", c.ID)
 }
 
 // LookedAt stores that a read of a payer's customer with this ticket shows the results of all requests that
@@ -135,7 +136,8 @@ func (tx *Tx) LookedAt(p Payer, ticket int64, applied bool) error {
 			p.BillingID, ticket, p.Connection, p.SourceID)
 	}
 	if err == nil {
-		ended, err = tx.count("UPDATE attempts AS a SET ended = 'looked', end_ticket = ?2 WHERE "+outlived, p.BillingID, ticket)
+		ended, err = tx.count("UPDATE attempts AS a SET ended = 'looked', end_ticket = ?2 WHERE "+outlived, p.BillingID,
+			ticket)
 	}
 	if ended > 0 {
 		tx.Touch(p)
@@ -152,7 +154,8 @@ func (tx *Tx) LookedAt(p Payer, ticket int64, applied bool) error {
 // LinkAttempts returns when the unanswered requests of a signing-link change were sent, oldest
 // first. Those before a ticket do not count: a person has said since to try again.
 func (l *Ledger) LinkAttempts(ctx context.Context, c Change, since int64) ([]time.Time, error) {
-	rows, err := list(ctx, l, "SELECT sent_at FROM attempts WHERE change_id = ? AND action = 'link' AND (ended = '' OR ended = 'looked') AND ticket > ? ORDER BY attempt_id",
+	rows, err := list(ctx, l,
+		"SELECT sent_at FROM attempts WHERE change_id = ? AND action = 'link' AND (ended = '' OR ended = 'looked') AND ticket > ? ORDER BY attempt_id",
 		[]any{c.ID, since}, func(at *sql.NullString) []any { return []any{at} })
 	if err != nil {
 		return nil, fmt.Errorf("look when the signing link of payer %s was asked for: %w", c.Payer.SourceID, err)
@@ -185,7 +188,8 @@ func (l *Ledger) CreatesUnderWay(ctx context.Context, key connector.Key) ([]Crea
 	}
 	rows, err := list(ctx, l, `SELECT connection, source_id, ticket, over, sent_at FROM attempts
 		WHERE attempt_id IN (SELECT max(attempt_id) FROM attempts WHERE key_name = ? AND key_value = ? AND action = 'create' AND ended = '' GROUP BY connection, source_id)
-		ORDER BY attempt_id DESC`, []any{key.Name, key.ScopedValue()}, func(r *row) []any { return []any{&r.Connection, &r.SourceID, &r.Ticket, &r.Over, &r.at} })
+		ORDER BY attempt_id DESC`, []any{key.Name, key.ScopedValue()},
+		func(r *row) []any { return []any{&r.Connection, &r.SourceID, &r.Ticket, &r.Over, &r.at} })
 	if err != nil {
 		return nil, fmt.Errorf("look for creates under way: %w", err)
 	}
@@ -221,5 +225,6 @@ var ErrKeyUnderWay = errors.New("a create with the same key may still arrive")
 // arrive was sent; the zero time for none.
 func (l *Ledger) LastUnanswered(ctx context.Context, connection, sourceID string) (time.Time, error) {
 	return l.time(ctx, `SELECT max(a.sent_at) FROM changes c CROSS JOIN attempts a ON a.change_id = c.change_id
-		WHERE c.connection = ? AND c.source_id = ? AND a.action <> 'link' AND a.ended = '' AND a.over = 0`, connection, sourceID)
+		WHERE c.connection = ? AND c.source_id = ? AND a.action <> 'link' AND a.ended = '' AND a.over = 0`, connection,
+		sourceID)
 }

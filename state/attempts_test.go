@@ -86,7 +86,8 @@ func TestWhatWasAttemptedIsDroppedWithoutItsAttempt(t *testing.T) {
 		a, err := tx.Attempt(run, c)
 		return errors.Join(err, tx.Unsent(c, a), tx.dropPlanned(acme, "c1", LaneCustomer, LaneMandate))
 	})
-	if got := one[string](t, d.Ledger, "SELECT c.state || ' ' || a.ended FROM changes c JOIN attempts a ON a.change_id = c.change_id"); got != "void unsent" {
+	if got := one[string](t, d.Ledger,
+		"SELECT c.state || ' ' || a.ended FROM changes c JOIN attempts a ON a.change_id = c.change_id"); got != "void unsent" {
 		t.Errorf("the change and its attempt are %q, want void unsent", got)
 	}
 }

@@ -54,7 +54,8 @@ func (tx *Tx) replaceFindings(sets ...findings) error {
 				case !named, next.reason == "" && was.reason == "":
 					continue
 				case next.reason == "":
-					if err := tx.exec("DELETE FROM attention WHERE connection = ? AND source_id = ? AND topic = ?", set.id.Connection, set.id.SourceID, topic); err != nil {
+					if err := tx.exec("DELETE FROM attention WHERE connection = ? AND source_id = ? AND topic = ?", set.id.Connection,
+						set.id.SourceID, topic); err != nil {
 						return err
 					}
 					continue
@@ -68,7 +69,8 @@ func (tx *Tx) replaceFindings(sets ...findings) error {
 				}
 			}
 		}
-		if err := tx.insertRows("INSERT INTO attention (connection, source_id, topic, reason, detail, since) VALUES ", "(?, ?, ?, ?, ?, ?)", rows,
+		if err := tx.insertRows("INSERT INTO attention (connection, source_id, topic, reason, detail, since) VALUES ",
+			"(?, ?, ?, ?, ?, ?)", rows,
 			` ON CONFLICT (connection, source_id, topic) DO UPDATE SET
 			  since = CASE WHEN attention.reason = excluded.reason THEN attention.since ELSE excluded.since END,
 			  detail = excluded.detail, reason = excluded.reason`); err != nil {

@@ -13,7 +13,8 @@ import (
 
 // Barred returns the records of a page with only their id kept, and why. ForgottenNot marks records
 // that no longer need to. label returns the label of a record.
-func (l *Ledger) Barred(ctx context.Context, connection string, records []connector.Record, label func(connector.Record) connector.Label) (map[string]Forgotten, error) {
+func (l *Ledger) Barred(ctx context.Context, connection string, records []connector.Record,
+	label func(connector.Record) connector.Label) (map[string]Forgotten, error) {
 	said, err := l.storedTombstones(ctx)
 	if err != nil || len(said.stone) == 0 {
 		return nil, err
@@ -35,7 +36,8 @@ func (l *Ledger) Barred(ctx context.Context, connection string, records []connec
 		id  string
 		how Forgotten
 	}
-	rows, err := list(ctx, l, "SELECT r.source_id, r.forgotten FROM json_each(?2) j CROSS JOIN source_records r ON r.connection = ?1 AND r.source_id = j.value",
+	rows, err := list(ctx, l,
+		"SELECT r.source_id, r.forgotten FROM json_each(?2) j CROSS JOIN source_records r ON r.connection = ?1 AND r.source_id = j.value",
 		[]any{connection, string(asked)}, func(r *row) []any { return []any{&r.id, &r.how} })
 	if err != nil {
 		return nil, fmt.Errorf("look who was forgotten: %w", err)
@@ -47,7 +49,8 @@ func (l *Ledger) Barred(ctx context.Context, connection string, records []connec
 	out := map[string]Forgotten{}
 	for _, r := range records {
 		was, stored := known[r.SourceID]
-		how := said.barred(RecordID{connection, r.SourceID}, stored && was == ForgottenNot, books, marked, func() connector.Label { return label(r) })
+		how := said.barred(RecordID{connection, r.SourceID}, stored && was == ForgottenNot, books, marked,
+			func() connector.Label { return label(r) })
 		if how != ForgottenNot || was != ForgottenNot {
 			out[r.SourceID] = how
 		}
@@ -81,7 +84,8 @@ func (s tombstones) alike(books []string, of connector.Label, marked map[string]
 // barred returns why only a record's id is kept. books are its connection, and those whose books
 // moved there. A record kept all along is compared only by its id: it may share a number, or a name
 // and an address, with a forgotten payer.
-func (s tombstones) barred(id RecordID, kept bool, books []string, marked map[string]bool, label func() connector.Label) Forgotten {
+func (s tombstones) barred(id RecordID, kept bool, books []string, marked map[string]bool,
+	label func() connector.Label) Forgotten {
 	for _, k := range s.keys {
 		t, known := s.stone[k.ofRecord(id)]
 		switch {
@@ -117,7 +121,8 @@ func (tx *Tx) Bar(connection, sourceID string, how Forgotten) error {
 		return tx.unerase(id)
 	}
 	var was Forgotten
-	err := tx.row([]any{&was}, "SELECT forgotten FROM source_records WHERE connection = ? AND source_id = ?", connection, sourceID)
+	err := tx.row([]any{&was}, "SELECT forgotten FROM source_records WHERE connection = ? AND source_id = ?", connection,
+		sourceID)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		if _, err := tx.saveRecords(connection, []connector.Record{blank(sourceID)}); err != nil {

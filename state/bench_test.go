@@ -20,8 +20,9 @@ const benchWriters = 64
 // benchDelivery is a webhook of usual size.
 func benchDelivery(n int64) Delivery {
 	return Delivery{
-		Key: fmt.Sprintf("evt-%012d", n), Type: "dd-mandate", BillingID: fmt.Sprintf("cust-%06d", n*2654435761%5000), State: connector.InboxReceived,
-		Body: fmt.Appendf(nil, `{"eventType":"dd-mandate","customerId":"cust-%06d","mandateId":"mandate-%06d","status":"ACTIVE","occurredAt":"2026-03-02T09:00:00Z"}`, n%5000, n%5000),
+		Key: fmt.Sprintf("evt-%012d", n), Type: "dd-mandate", BillingID: fmt.Sprintf("cust-%06d", n*2654435761%5000),
+		State: connector.InboxReceived,
+		Body:  fmt.Appendf(nil, `{"eventType":"dd-mandate","customerId":"cust-%06d","mandateId":"mandate-%06d","status":"ACTIVE","occurredAt":"2026-03-02T09:00:00Z"}`, n%5000, n%5000),
 	}
 }
 
@@ -65,7 +66,8 @@ func BenchmarkInboxInsert(b *testing.B) {
 func BenchmarkInboxInsertOneCommitEach(b *testing.B) {
 	d := newDesk(b)
 	db := d.writerPool(b)
-	stmt, err := db.PrepareContext(context.Background(), `INSERT INTO inbox (delivery_key, received_at, event_type, billing_id, body, state, detail)
+	stmt, err := db.PrepareContext(context.Background(),
+		`INSERT INTO inbox (delivery_key, received_at, event_type, billing_id, body, state, detail)
 		VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (delivery_key) DO NOTHING`)
 	if err != nil {
 		b.Fatal(err)
@@ -85,8 +87,9 @@ func BenchmarkInboxInsertOneCommitEach(b *testing.B) {
 // writerPool opens the file with the ledger's own settings, outside its queue.
 func (d *desk) writerPool(t testing.TB) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+d.opts.Path+"?_pragma=busy_timeout(10000)&_pragma=foreign_keys(1)&_pragma=trusted_schema(0)"+
-		"&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=secure_delete(1)&_txlock=immediate")
+	db, err := sql.Open("sqlite",
+		"file:"+d.opts.Path+"?_pragma=busy_timeout(10000)&_pragma=foreign_keys(1)&_pragma=trusted_schema(0)"+
+			"&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=secure_delete(1)&_txlock=immediate")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +124,8 @@ func benchBook(b *testing.B) (d *desk, run int64, pages [][]connector.Record) {
 		d.do(func(tx *Tx) error { return tx.SavePage(run, acme, page) })
 		decisions := make([]Decision, len(page))
 		for i, r := range page {
-			decisions[i] = Decision{SourceID: r.SourceID, ContentHash: r.Hash(), Verdict: Included, Key: connector.Key{Name: "acct", Value: r.SourceID}}
+			decisions[i] = Decision{SourceID: r.SourceID, ContentHash: r.Hash(), Verdict: Included,
+				Key: connector.Key{Name: "acct", Value: r.SourceID}}
 		}
 		d.do(func(tx *Tx) error { return tx.SaveDecisions(run, acme, mapping, decisions...) })
 	}
@@ -130,11 +134,14 @@ func benchBook(b *testing.B) (d *desk, run int64, pages [][]connector.Record) {
 
 func benchRecord(n int) connector.Record {
 	data, _ := json.Marshal(map[string]any{
-		"ContactID": fmt.Sprintf("c-%06d", n), "Name": fmt.Sprintf("Customer %d Limited", n), "EmailAddress": fmt.Sprintf("accounts%d@example.com", n),
+		"ContactID": fmt.Sprintf("c-%06d", n), "Name": fmt.Sprintf("Customer %d Limited", n),
+		"EmailAddress":  fmt.Sprintf("accounts%d@example.com", n),
 		"ContactStatus": "ACTIVE", "IsCustomer": true, "DefaultCurrency": "GBP", "AccountNumber": fmt.Sprintf("A%06d", n),
-		"Addresses": []map[string]string{{"AddressType": "POBOX", "AddressLine1": fmt.Sprintf("%d High Street", n), "City": "Leeds", "PostalCode": "LS1 1AA"}},
+		"Addresses": []map[string]string{{"AddressType": "POBOX", "AddressLine1": fmt.Sprintf("%d High Street", n),
+			"City": "Leeds", "PostalCode": "LS1 1AA"}},
 	})
-	return connector.Record{SourceID: fmt.Sprintf("c-%06d", n), State: connector.RecordActive, Data: data, Origin: "contacts"}
+	return connector.Record{SourceID: fmt.Sprintf("c-%06d", n), State: connector.RecordActive, Data: data,
+		Origin: "contacts"}
 }
 
 // BenchmarkUnchangedRead pulls 100,000 unchanged records again, as a run does, and says how
@@ -185,7 +192,8 @@ func BenchmarkUnchangedRead(b *testing.B) {
 func (d *desk) logSize(b *testing.B) (bytes int64) {
 	b.Helper()
 	if !d.below.isFile() {
-		if err := d.reader.QueryRowContext(b.Context(), "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint").Scan(&bytes); err != nil {
+		if err := d.reader.QueryRowContext(b.Context(),
+			"SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint").Scan(&bytes); err != nil {
 			b.Fatal(err)
 		}
 		return bytes
@@ -224,14 +232,17 @@ func BenchmarkLastPage(b *testing.B) {
 	after := &RecordRow{PayerRow: PayerRow{Connection: acme, SourceID: benchRecord(benchRecords - 51).SourceID}}
 	b.Run("keyset", func(b *testing.B) {
 		for b.Loop() {
-			if rows, err := d.Records(b.Context(), RecordFilter{After: after, Limit: 50}); err != nil || len(rows) != 50 || rows[0].Label == nil {
+			if rows, err := d.Records(b.Context(), RecordFilter{After: after, Limit: 50}); err != nil || len(rows) != 50 ||
+				rows[0].Label == nil {
 				b.Fatalf("%d rows, %v", len(rows), err)
 			}
 		}
 	})
 	b.Run("offset", func(b *testing.B) {
 		for b.Loop() {
-			rows, err := d.ids(b.Context(), "SELECT connection FROM ("+listedColumns+recordRows+"ORDER BY r.connection, r.source_id LIMIT 50 OFFSET ?)", benchRecords-50)
+			rows, err := d.ids(b.Context(),
+				"SELECT connection FROM ("+listedColumns+recordRows+"ORDER BY r.connection, r.source_id LIMIT 50 OFFSET ?)",
+				benchRecords-50)
 			if err != nil || len(rows) != 50 {
 				b.Fatalf("%d rows, %v", len(rows), err)
 			}
@@ -295,7 +306,9 @@ func BenchmarkCount(b *testing.B) {
 		{benchRecords / 2, `INSERT INTO runs (connection, kind, trigger, mapping_version, holder, lease_until, started_at, finished_at, outcome)
 			SELECT connection, kind, trigger, mapping_version, holder, ?3, ?3, ?3, 'complete' FROM runs JOIN s WHERE run_id = ?2`},
 	} {
-		if _, err := db.ExecContext(b.Context(), "WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < ?1) "+fill.as, fill.rows, run, stamp(d.Now())); err != nil {
+		if _, err := db.ExecContext(b.Context(),
+			"WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < ?1) "+fill.as, fill.rows, run,
+			stamp(d.Now())); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -310,7 +323,8 @@ func BenchmarkCount(b *testing.B) {
 		b.Run(bench.name, func(b *testing.B) {
 			for b.Loop() {
 				n, err := bench.counter().Count(b.Context())
-				if err != nil || len(n.Payers) != 1 || n.Payers[0].N != benchRecords || n.Waiting["received"] != 3*benchRecords/1000 {
+				if err != nil || len(n.Payers) != 1 || n.Payers[0].N != benchRecords ||
+					n.Waiting["received"] != 3*benchRecords/1000 {
 					b.Fatalf("%+v, %v", n.Payers, err)
 				}
 			}
@@ -330,7 +344,8 @@ func BenchmarkStandingOf(b *testing.B) {
 			id := fmt.Sprintf("c%05d", i)
 			r := connector.Record{SourceID: id, State: connector.RecordActive, Data: []byte(`{}`)}
 			if err := errors.Join(tx.SavePage(run, acme, []connector.Record{r}),
-				tx.SaveDecisions(run, acme, mapping, Decision{SourceID: id, ContentHash: r.Hash(), Verdict: Included, Key: key(id)}),
+				tx.SaveDecisions(run, acme, mapping,
+					Decision{SourceID: id, ContentHash: r.Hash(), Verdict: Included, Key: key(id)}),
 				tx.LinkPayer(Payer{Connection: acme, SourceID: id, Key: key(id)}, "b"+id, true)); err != nil {
 				return err
 			}
@@ -342,15 +357,18 @@ func BenchmarkStandingOf(b *testing.B) {
 				return err
 			}
 			for step := range steps {
-				if err := tx.FreezeLetter(Letter{MandateID: m.ID, Step: step, Kind: "invitation", RecordID: RecordID{acme, id}, Recipient: "r" + id, Setup: "s",
-					Language: "en", MessageID: fmt.Sprintf("%s-%d", m.ID, step), Body: body, LookedAt: tx.now, FrozenAt: tx.now}); err != nil {
+				if err := tx.FreezeLetter(Letter{MandateID: m.ID, Step: step, Kind: "invitation", RecordID: RecordID{acme, id},
+					Recipient: "r" + id, Setup: "s",
+					Language: "en", MessageID: fmt.Sprintf("%s-%d", m.ID, step), Body: body, LookedAt: tx.now,
+					FrozenAt: tx.now}); err != nil {
 					return err
 				}
 			}
 			if i%5 != 0 {
 				continue
 			}
-			if err := errors.Join(tx.AddLetterStop(LetterStop{Scope: StopAddress, Recipient: "r" + id, Why: StopBounced, Actor: "mail server"}),
+			if err := errors.Join(tx.AddLetterStop(LetterStop{Scope: StopAddress, Recipient: "r" + id, Why: StopBounced,
+				Actor: "mail server"}),
 				tx.Audit(Entry{Actor: "ada", Action: "cancel mandate", Subject: "old" + id, Reason: "asked to"})); err != nil {
 				return err
 			}

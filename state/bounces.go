@@ -10,13 +10,15 @@ import (
 // LetterOfMessage returns the sent letter with a Message-ID, without its bytes; nil if none is
 // ours, or for a forgotten payer.
 func (l *Ledger) LetterOfMessage(ctx context.Context, messageID string) (out *Letter, err error) {
-	err = l.eachLetter(ctx, "WHERE message_id = ? AND recipient <> 'forgotten' AND sending_at IS NOT NULL", []any{messageID}, func(t Letter) error { out = &t; return nil })
+	err = l.eachLetter(ctx, "WHERE message_id = ? AND recipient <> 'forgotten' AND sending_at IS NOT NULL",
+		[]any{messageID}, func(t Letter) error { out = &t; return nil })
 	return out, err
 }
 
 // RecipientOf returns the keyed hash of a payer's letter address; "" if unknown.
 func (l *Ledger) RecipientOf(ctx context.Context, id RecordID) (recipient string, err error) {
-	err = l.queryRow(ctx, "SELECT recipient FROM letter_addresses WHERE connection = ? AND source_id = ?", id.Connection, id.SourceID).Scan(&recipient)
+	err = l.queryRow(ctx, "SELECT recipient FROM letter_addresses WHERE connection = ? AND source_id = ?", id.Connection,
+		id.SourceID).Scan(&recipient)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
 	}

@@ -51,7 +51,8 @@ func (l *Ledger) EndTurn(ctx context.Context, id int64) error {
 // Reserve takes the next n requests of a pace shared by several processes, with a fixed interval.
 // It returns the wait before the first. Unused reservations are lost. In the scope's row, the
 // minute begins when the pace is free again.
-func (l *Ledger) Reserve(ctx context.Context, scope string, n int, every time.Duration) (wait time.Duration, err error) {
+func (l *Ledger) Reserve(ctx context.Context, scope string, n int, every time.Duration) (wait time.Duration,
+	err error) {
 	err = l.Do(ctx, func(tx *Tx) error {
 		b, err := tx.budget(scope, connector.Limits{})
 		if err != nil {
@@ -171,12 +172,14 @@ func (tx *Tx) slot(scope string, limit int) (turn connector.Turn, err error) {
 	if limit <= 0 {
 		return turn, nil
 	}
-	if err := tx.exec("DELETE FROM slots WHERE until <= ? OR until > ?", stamp(tx.now), stamp(tx.now.Add(slotLife+clockSlack))); err != nil {
+	if err := tx.exec("DELETE FROM slots WHERE until <= ? OR until > ?", stamp(tx.now),
+		stamp(tx.now.Add(slotLife+clockSlack))); err != nil {
 		return turn, err
 	}
 	var taken int
 	var last int64
-	if err := tx.row([]any{&taken, &last}, "SELECT count(CASE WHEN scope = ? THEN 1 END), coalesce(max(slot_id), 0) FROM slots", scope); err != nil {
+	if err := tx.row([]any{&taken, &last},
+		"SELECT count(CASE WHEN scope = ? THEN 1 END), coalesce(max(slot_id), 0) FROM slots", scope); err != nil {
 		return turn, err
 	}
 	if taken >= limit {
@@ -184,7 +187,8 @@ func (tx *Tx) slot(scope string, limit int) (turn connector.Turn, err error) {
 	}
 	// An id is never reused: a caller that lost its place by sleeping too long would give back another's.
 	turn.ID = max(last+1, tx.now.UnixMilli())
-	return turn, tx.exec("INSERT INTO slots (slot_id, scope, until) VALUES (?, ?, ?)", turn.ID, scope, stamp(tx.now.Add(slotLife)))
+	return turn, tx.exec("INSERT INTO slots (slot_id, scope, until) VALUES (?, ?, ?)", turn.ID, scope,
+		stamp(tx.now.Add(slotLife)))
 }
 
 // parseTimes reads several times that stamp wrote.

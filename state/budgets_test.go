@@ -128,7 +128,8 @@ func TestParkedOrganisationLetsNothingThroughBeforeItsTime(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if turn, err := d.another().TakeTurn(t.Context(), org, connector.Limits{}); err != nil || !turn.Parked || !turn.NotBefore.Equal(until) {
+	if turn, err := d.another().TakeTurn(t.Context(), org, connector.Limits{}); err != nil || !turn.Parked ||
+		!turn.NotBefore.Equal(until) {
 		t.Errorf("got %+v, %v, want parked until %s", turn, err, until)
 	}
 	d.clock.move(18 * time.Hour)

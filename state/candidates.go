@@ -29,7 +29,8 @@ const openCandidate = `NOT EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = m
 // compares nothing itself: see SaveMatchCandidates.
 func (l *Ledger) MatchCandidates(ctx context.Context, connection, sourceID string) ([]MatchCandidate, error) {
 	return list(ctx, l, `SELECT m.source_id, m.billing_id, m.score, m.reasons FROM match_candidates m
-		WHERE m.connection = ? AND m.source_id = ? AND `+openCandidate+" ORDER BY m.score DESC, m.billing_id", []any{connection, sourceID}, (*MatchCandidate).dest)
+		WHERE m.connection = ? AND m.source_id = ? AND `+openCandidate+" ORDER BY m.score DESC, m.billing_id",
+		[]any{connection, sourceID}, (*MatchCandidate).dest)
 }
 
 // OpenMatch is a record without a customer, with its open candidates.
@@ -52,7 +53,8 @@ func (l *Ledger) OpenMatches(ctx context.Context, connection string) (out []Open
 	err = each(ctx, l, `SELECT m.source_id, m.billing_id, m.score, m.reasons, coalesce((SELECT min(a.since) `+told+`), r.updated_at),
 		EXISTS (SELECT 1 `+told+` AND EXISTS (SELECT 1 FROM put_off o WHERE o.connection = a.connection AND o.source_id = a.source_id AND o.reason = a.reason AND o.at >= a.since AND o.until > ?2))
 		FROM match_candidates m JOIN source_records r ON r.connection = m.connection AND r.source_id = m.source_id
-		WHERE m.connection = ?1 AND `+openCandidate+" ORDER BY m.source_id, m.score DESC, m.billing_id", []any{connection, stamp(l.Now())},
+		WHERE m.connection = ?1 AND `+openCandidate+" ORDER BY m.source_id, m.score DESC, m.billing_id",
+		[]any{connection, stamp(l.Now())},
 		func(r *row) []any { return append(r.dest(), &r.since, &r.putOff) }, func(r row) error {
 			if len(out) == 0 || out[len(out)-1].SourceID != r.SourceID {
 				out = append(out, OpenMatch{SourceID: r.SourceID, Since: r.since, PutOff: r.putOff})
@@ -74,7 +76,8 @@ func (tx *Tx) tellOpenMatches(connection, sourceID string) error {
 	var told connector.Reason
 	if err := tx.row([]any{&open, &told}, `SELECT
 		EXISTS (SELECT 1 FROM match_candidates m WHERE m.connection = ?1 AND m.source_id = ?2 AND `+openCandidate+`),
-		coalesce((SELECT reason FROM attention WHERE connection = ?1 AND source_id = ?2 AND topic = 'link'), '')`, connection, sourceID); err != nil {
+		coalesce((SELECT reason FROM attention WHERE connection = ?1 AND source_id = ?2 AND topic = 'link'), '')`, connection,
+		sourceID); err != nil {
 		return fmt.Errorf("look for open matches of record %s: %w", sourceID, err)
 	}
 	p := RecordID{connection, sourceID}.payer()
@@ -91,7 +94,8 @@ func (m *MatchCandidate) dest() []any {
 	return []any{&m.SourceID, &m.BillingID, &m.Score, &m.Reasons}
 }
 
-const matchCount = "SELECT count(DISTINCT m.source_id) FROM match_candidates m WHERE m.connection = ? AND " + openCandidate
+const matchCount = "SELECT count(DISTINCT m.source_id) FROM match_candidates m WHERE m.connection = ? AND " +
+	openCandidate
 
 // MatchCount returns how many records of a connection have an open candidate.
 func (l *Ledger) MatchCount(ctx context.Context, connection string) (n int, err error) {
@@ -136,7 +140,8 @@ func (tx *Tx) AddMatchCandidates(connection string, found []MatchCandidate) erro
 		rows = append(rows, connection, m.SourceID, m.BillingID, m.Score, m.Reasons)
 	}
 	return connector.Wrap(tx.insertRows("INSERT INTO match_candidates (connection, source_id, billing_id, score, reasons) VALUES ", "(?, ?, ?, ?, ?)", rows,
-		" ON CONFLICT (connection, source_id, billing_id) DO UPDATE SET score = excluded.score, reasons = excluded.reasons"), "keep the customers that records may be")
+		" ON CONFLICT (connection, source_id, billing_id) DO UPDATE SET score = excluded.score, reasons = excluded.reasons"),
+		"keep the customers that records may be")
 }
 
 func (tx *Tx) wakeMatches(connection string) error {

@@ -38,8 +38,10 @@ func TestTheIndexKeepsTheProfileOfACustomerThatIsNobodys(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.planLinkedPayer("c0", "b0")
-	c := connector.RemoteCustomer{ID: "b1", Name: "Ada Ltd", Emails: []string{"ada@x.example"}, Phones: []string{"0113 496 0000"},
-		Addresses: []connector.Address{{Line1: "4 Quay", PostCode: "LS1 4AP", City: "Leeds"}}, ExternalData: map[string]string{"vat": "GB1"}}
+	c := connector.RemoteCustomer{ID: "b1", Name: "Ada Ltd", Emails: []string{"ada@x.example"},
+		Phones:       []string{"0113 496 0000"},
+		Addresses:    []connector.Address{{Line1: "4 Quay", PostCode: "LS1 4AP", City: "Leeds"}},
+		ExternalData: map[string]string{"vat": "GB1"}}
 	d.saveRemote(c, 1)
 	if diff := cmp.Diff([]Profile{{c}}, d.profiles()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -55,7 +57,8 @@ func TestTheIndexKeepsTheProfileOfACustomerThatIsNobodys(t *testing.T) {
 	}
 	c.Phones = nil
 	d.saveRemote(c, 3)
-	if newest, news, err = d.UnmatchedProfiles(t.Context(), acme); err != nil || newest != 2 || !news || d.profiles()[0].Phones != nil {
+	if newest, news, err = d.UnmatchedProfiles(t.Context(), acme); err != nil || newest != 2 || !news ||
+		d.profiles()[0].Phones != nil {
 		t.Errorf("another phone is no news: newest %d, %t, %v, %v", newest, news, err, d.profiles())
 	}
 	d.planLinkedPayer("c1", "b1")
@@ -86,7 +89,9 @@ func TestCandidatesAreOpenUntilSomebodyDecides(t *testing.T) {
 		d.saveRemote(connector.RemoteCustomer{ID: id, Name: id}, int64(i+1))
 	}
 	d.do(func(tx *Tx) error {
-		return tx.SaveMatchCandidates(acme, 3, []MatchCandidate{{"c1", "b1", 41, "name_part"}, {"c1", "b2", 90, "name_same"}, {"c1", "b3", 59, ""}, {"c2", "b3", 70, ""}})
+		return tx.SaveMatchCandidates(acme, 3,
+			[]MatchCandidate{{"c1", "b1", 41, "name_part"}, {"c1", "b2", 90, "name_same"}, {"c1", "b3", 59, ""},
+				{"c2", "b3", 70, ""}})
 	})
 	if got := d.mayBe("c1"); !slices.Equal(got, []string{"b2", "b3", "b1"}) {
 		t.Errorf("candidates %v, want the best first", got)
@@ -99,7 +104,8 @@ func TestCandidatesAreOpenUntilSomebodyDecides(t *testing.T) {
 	}
 	count(2)
 	open, err := d.OpenMatches(t.Context(), acme)
-	if err != nil || len(open) != 2 || open[0].SourceID != "c1" || len(open[0].Candidates) != 3 || open[0].Candidates[0].BillingID != "b2" || open[0].Since == "" || open[0].PutOff {
+	if err != nil || len(open) != 2 || open[0].SourceID != "c1" || len(open[0].Candidates) != 3 ||
+		open[0].Candidates[0].BillingID != "b2" || open[0].Since == "" || open[0].PutOff {
 		t.Errorf("open are %+v, %v", open, err)
 	}
 	say := func(record, customer string, word Word) {

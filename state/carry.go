@@ -61,7 +61,8 @@ func (l *Ledger) notHere(p passage) error {
 	case p.state == carriedLeft:
 		return errors.Join(err, &OpenError{
 			Path: l.path, Why: fmt.Sprintf("it was carried to %s on %s, and works there", p.place, at),
-			Next: "Name that place in the configuration. To bring it back from there, copy it into a new place.", steps: []connector.Step{{Do: connector.DoCopyLedger}},
+			Next:  "Name that place in the configuration. To bring it back from there, copy it into a new place.",
+			steps: []connector.Step{{Do: connector.DoCopyLedger}},
 		})
 	case p.state == carriedArriving:
 		return errors.Join(err, &OpenError{
@@ -192,7 +193,8 @@ func (c Carrying) leave(ctx context.Context, from, to *Ledger, there passage, ou
 		if err := c.Stage("arrived"); err != nil {
 			return err
 		}
-		return tx.notePassage(carriedLeft, out.To, Entry{Actor: c.By.Actor, Action: "ledger carried away", Subject: out.To, Reason: c.By.Reason})
+		return tx.notePassage(carriedLeft, out.To,
+			Entry{Actor: c.By.Actor, Action: "ledger carried away", Subject: out.To, Reason: c.By.Reason})
 	})
 	if err != nil {
 		return fmt.Errorf("carry the ledger to %s: %w", out.To, err)
@@ -201,7 +203,8 @@ func (c Carrying) leave(ctx context.Context, from, to *Ledger, there passage, ou
 }
 
 func (tx *Tx) notePassage(state, place string, act Entry) error {
-	if err := tx.exec("UPDATE ledger SET carried = ?, carried_at = ?, carried_place = ?", state, stamp(tx.now), place); err != nil {
+	if err := tx.exec("UPDATE ledger SET carried = ?, carried_at = ?, carried_place = ?", state, stamp(tx.now),
+		place); err != nil {
 		return err
 	}
 	return tx.Audit(act)
@@ -246,7 +249,8 @@ func (c Carrying) bring(ctx context.Context, s *Snapshot, to *Ledger, out *Carri
 				return fmt.Errorf("table %s: %w", t.name, err)
 			}
 			if arrived != left[i] {
-				return fmt.Errorf("%w: of table %s, %d rows left and %d arrived, or a value of them is another", ErrDiffers, t.name, left[i].rows, arrived.rows)
+				return fmt.Errorf("%w: of table %s, %d rows left and %d arrived, or a value of them is another", ErrDiffers, t.name,
+					left[i].rows, arrived.rows)
 			}
 		}
 		damages, err := verify(ctx, to.conn, to.below, to.seal, c.Watch)
@@ -262,7 +266,8 @@ func (c Carrying) bring(ctx context.Context, s *Snapshot, to *Ledger, out *Carri
 		}
 		to.identity = arrived.identity // which the mark of its file is about from now on
 		tx.leads = true
-		return tx.notePassage(carriedArriving, out.From, Entry{Actor: c.By.Actor, Action: "ledger carried here", Subject: out.From, Reason: c.By.Reason})
+		return tx.notePassage(carriedArriving, out.From,
+			Entry{Actor: c.By.Actor, Action: "ledger carried here", Subject: out.From, Reason: c.By.Reason})
 	})
 }
 
@@ -342,7 +347,8 @@ func (l *Ledger) keep(ctx context.Context) (free func(), err error) {
 			_ = k.Release()
 		}
 	}
-	for _, ending := range []string{requestsEnding, MessageAlarm.lock(), MessageLetter.lock(), rotationLock, MessageWriteback.lock()} {
+	for _, ending := range []string{requestsEnding, MessageAlarm.lock(), MessageLetter.lock(), rotationLock,
+		MessageWriteback.lock()} {
 		if err != nil {
 			return free, err
 		}
@@ -367,7 +373,8 @@ func (l *Ledger) keep(ctx context.Context) (free func(), err error) {
 func openNew(ctx context.Context, opts Options) (*Ledger, error) {
 	if opts.Server == nil {
 		if _, err := os.Lstat(opts.Path); errors.Is(err, os.ErrNotExist) {
-			for _, ending := range []string{"-wal", "-shm", "-journal", markEnding, lookedEnding, tombstonesEnding, restoredEnding} {
+			for _, ending := range []string{"-wal", "-shm", "-journal", markEnding, lookedEnding, tombstonesEnding,
+				restoredEnding} {
 				if _, err := os.Lstat(opts.Path + ending); err == nil {
 					return nil, fmt.Errorf("%w: %s of an earlier ledger", ErrNotNew, opts.Path+ending)
 				}

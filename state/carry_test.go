@@ -40,14 +40,20 @@ func TestALedgerThatIsCarriedDiesOnTheWayAndGoesOn(t *testing.T) {
 		}{
 			{"nothing was done", at("begun"), carriedNowhere, carriedNowhere},
 			{"the rows were written", at("brought"), carriedNowhere, carriedNowhere},
-			{"before they are kept", func(_, to *Options) func(string) error { return diesCommitting(to, false) }, carriedNowhere, carriedNowhere},
-			{"when they are kept", func(_, to *Options) func(string) error { return diesCommitting(to, true) }, carriedNowhere, carriedArriving},
+			{"before they are kept", func(_, to *Options) func(string) error { return diesCommitting(to, false) },
+				carriedNowhere, carriedNowhere},
+			{"when they are kept", func(_, to *Options) func(string) error { return diesCommitting(to, true) }, carriedNowhere,
+				carriedArriving},
 			{"all was told of that", at("arrived"), carriedNowhere, carriedArriving},
-			{"before it has left", func(from, _ *Options) func(string) error { return diesCommitting(from, false) }, carriedNowhere, carriedArriving},
-			{"when it has left", func(from, _ *Options) func(string) error { return diesCommitting(from, true) }, carriedLeft, carriedArriving},
+			{"before it has left", func(from, _ *Options) func(string) error { return diesCommitting(from, false) },
+				carriedNowhere, carriedArriving},
+			{"when it has left", func(from, _ *Options) func(string) error { return diesCommitting(from, true) }, carriedLeft,
+				carriedArriving},
 			{"all was told of that, too", at("left"), carriedLeft, carriedArriving},
-			{"before it works there", func(_, to *Options) func(string) error { return diesCommitting(to, false) }, carriedLeft, carriedArriving},
-			{"when it works there", func(_, to *Options) func(string) error { return diesCommitting(to, true) }, carriedLeft, carriedNowhere},
+			{"before it works there", func(_, to *Options) func(string) error { return diesCommitting(to, false) }, carriedLeft,
+				carriedArriving},
+			{"when it works there", func(_, to *Options) func(string) error { return diesCommitting(to, true) }, carriedLeft,
+				carriedNowhere},
 		} {
 			from, now := *d, to
 			stage := step.dies(&from.opts, &now)
@@ -154,7 +160,8 @@ func TestADifferenceOnTheWayIsFoundAndNothingIsKept(t *testing.T) {
 			inLedgerFile(t, to.Path, "DROP TRIGGER spoil")
 		}
 		empty.reopen()
-		if rows := rowsOf(t, empty.reader, "SELECT (SELECT count(*) FROM payers) + (SELECT count(*) FROM audit) + commits FROM ledger"); rows[0] != "0" {
+		if rows := rowsOf(t, empty.reader,
+			"SELECT (SELECT count(*) FROM payers) + (SELECT count(*) FROM audit) + commits FROM ledger"); rows[0] != "0" {
 			t.Errorf("%s rows and writes were kept", rows[0])
 		}
 		d.reopen()
@@ -191,7 +198,8 @@ var spoils = map[bool][]string{
 
 func TestValuesOfOtherTypesAreOthers(t *testing.T) {
 	t.Parallel()
-	rows := [][]any{{nil, nil}, {"", nil}, {nil, ""}, {"", ""}, {[]byte{}, ""}, {[]byte{}, []byte{}}, {"1", ""}, {[]byte("1"), ""}, {int64(1), ""}, {int64(-1), ""}, {"a", "b"}, {"ab", ""}, {"n", nil}}
+	rows := [][]any{{nil, nil}, {"", nil}, {nil, ""}, {"", ""}, {[]byte{}, ""}, {[]byte{}, []byte{}}, {"1", ""},
+		{[]byte("1"), ""}, {int64(1), ""}, {int64(-1), ""}, {"a", "b"}, {"ab", ""}, {"n", nil}}
 	seen := map[string][]any{}
 	for _, row := range rows {
 		var text []byte
@@ -263,13 +271,15 @@ func TestAProcessThatHasALedgerOpenCannotWriteToItOnceItWasCarried(t *testing.T)
 			t.Fatal(err)
 		}
 		var refused *OpenError
-		if err := here.Do(t.Context(), note("late")); !errors.As(err, &refused) || !strings.Contains(refused.Why, "it was carried to") {
+		if err := here.Do(t.Context(), note("late")); !errors.As(err, &refused) ||
+			!strings.Contains(refused.Why, "it was carried to") {
 			t.Errorf("where it was: %v", err)
 		}
 		if err := there.Do(t.Context(), note("early")); !errors.Is(err, errPutBack) {
 			t.Errorf("where it is: %v", err)
 		}
-		if _, _, err := d.carry(newFile(t, d.clock), Carrying{}); !errors.As(err, &refused) || !strings.Contains(refused.Why, "it was carried to") {
+		if _, _, err := d.carry(newFile(t, d.clock), Carrying{}); !errors.As(err, &refused) ||
+			!strings.Contains(refused.Why, "it was carried to") {
 			t.Errorf("a second time: %v", err)
 		}
 	})
@@ -330,7 +340,8 @@ func (d *desk) fillMany(records int) {
 			id := fmt.Sprintf("c%06d", i)
 			err := tx.exec("INSERT INTO source_records (connection, source_id, content_hash, record, state, updated_at) VALUES (?, ?, 'h', ?, 'active', ?)", acme, id, d.seal.box([]byte(strings.Repeat("x", 500)), place("source_records", "record", acme, id)), stamp(tx.now))
 			if err == nil {
-				err = tx.exec("INSERT INTO labels (connection, source_id, mapping, digest, label) VALUES (?, ?, 'm', 'd', ?)", acme, id, d.seal.box([]byte(canaryName), place("labels", "label", acme, id)))
+				err = tx.exec("INSERT INTO labels (connection, source_id, mapping, digest, label) VALUES (?, ?, 'm', 'd', ?)", acme,
+					id, d.seal.box([]byte(canaryName), place("labels", "label", acme, id)))
 			}
 			if err != nil {
 				return err

@@ -43,7 +43,8 @@ func TestBothEnginesHaveTheSameTables(t *testing.T) {
 			t.Errorf("%s (-SQLite +PostgreSQL):\n%s", tt.name, diff)
 		}
 	}
-	if other := rowsOf(t, d.reader, `SELECT table_name || '.' || column_name FROM information_schema.columns c JOIN pg_class r ON r.relname = c.table_name AND r.relkind = 'r'
+	if other := rowsOf(t, d.reader,
+		`SELECT table_name || '.' || column_name FROM information_schema.columns c JOIN pg_class r ON r.relname = c.table_name AND r.relkind = 'r'
 		WHERE table_schema = 'main' AND data_type = 'text' AND collation_name IS DISTINCT FROM 'C'`); len(other) > 0 {
 		t.Errorf("not ordered by their bytes: %v", other)
 	}
@@ -155,7 +156,8 @@ func sqliteChecks(t *testing.T, db *sql.DB) (out []string) {
 }
 
 func serverChecks(t *testing.T, db *sql.DB) (out []string) {
-	for _, row := range rowsOf(t, db, `SELECT r.relname || ' ' || pg_get_constraintdef(c.oid) FROM pg_constraint c JOIN pg_class r ON r.oid = c.conrelid
+	for _, row := range rowsOf(t, db,
+		`SELECT r.relname || ' ' || pg_get_constraintdef(c.oid) FROM pg_constraint c JOIN pg_class r ON r.oid = c.conrelid
 		WHERE c.contype = 'c' AND r.relnamespace = 'main'::regnamespace AND r.relname NOT LIKE 'goose_%' AND r.relname NOT IN ('accounts', 'account_files', 'account_hooks')`) {
 		table, made, _ := strings.Cut(row, " ")
 		for _, c := range checksOf(made) {
@@ -183,7 +185,8 @@ func condition(c string) string {
 }
 
 func sqliteUnique(t *testing.T, db *sql.DB) (out []string) {
-	for _, row := range rowsOf(t, db, `SELECT m.name, (SELECT group_concat(c.name, ',' ORDER BY c.seqno) FROM pragma_index_info(i.name) c), coalesce((SELECT sql FROM sqlite_master WHERE name = i.name), '')
+	for _, row := range rowsOf(t, db,
+		`SELECT m.name, (SELECT group_concat(c.name, ',' ORDER BY c.seqno) FROM pragma_index_info(i.name) c), coalesce((SELECT sql FROM sqlite_master WHERE name = i.name), '')
 		FROM sqlite_master m, pragma_index_list(m.name) i WHERE `+ourTables+` AND i."unique" = 1
 		UNION SELECT m.name, (SELECT c.name FROM pragma_table_info(m.name) c WHERE c.pk = 1), '' FROM sqlite_master m WHERE `+ourTables+` AND (SELECT count(*) FROM pragma_table_info(m.name) c WHERE c.pk > 0) = 1`) {
 		out = append(out, unique(row))
@@ -193,7 +196,8 @@ func sqliteUnique(t *testing.T, db *sql.DB) (out []string) {
 }
 
 func serverUnique(t *testing.T, db *sql.DB) (out []string) {
-	for _, row := range rowsOf(t, db, `SELECT r.relname, (SELECT string_agg(a.attname, ',' ORDER BY k.place) FROM unnest(i.indkey) WITH ORDINALITY k (attnum, place)
+	for _, row := range rowsOf(t, db,
+		`SELECT r.relname, (SELECT string_agg(a.attname, ',' ORDER BY k.place) FROM unnest(i.indkey) WITH ORDINALITY k (attnum, place)
 		JOIN pg_attribute a ON a.attrelid = r.oid AND a.attnum = k.attnum AND a.attname <> 'account'), CASE WHEN i.indpred IS NULL THEN '' ELSE pg_get_indexdef(i.indexrelid) END
 		FROM pg_index i JOIN pg_class r ON r.oid = i.indrelid WHERE i.indisunique AND r.relnamespace = 'main'::regnamespace AND r.relname NOT LIKE 'goose_%' AND r.relname NOT IN ('accounts', 'account_files', 'account_hooks')`) {
 		out = append(out, unique(row))

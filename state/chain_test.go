@@ -18,17 +18,24 @@ func TestAlteredChainsAreFound(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, statement, want string }{
 		{"audit, actor", "UPDATE audit SET actor = 'eve' WHERE seq = 2", "audit log was altered at entry 2"},
-		{"audit, reason of the last", "UPDATE audit SET reason = 'none' WHERE seq = (SELECT max(seq) FROM audit)", "audit log was altered"},
+		{"audit, reason of the last", "UPDATE audit SET reason = 'none' WHERE seq = (SELECT max(seq) FROM audit)",
+			"audit log was altered"},
 		{"audit, own hash", "UPDATE audit SET hash = 'x' WHERE seq = 1", "audit log was altered at entry 1"},
 		{"audit, removed entry", "DELETE FROM audit WHERE seq = 2", "audit log was altered at entry 3"},
 		{"audit, removed head", "DELETE FROM audit WHERE seq = 1", "audit log was altered at entry 2"},
-		{"audit, inserted entry", "INSERT INTO audit (seq, at, actor, action, subject, reason, prev_hash, hash) VALUES (-1, 'a', 'b', 'c', 'd', 'e', '', 'f')", "audit log was altered"},
+		{"audit, inserted entry",
+			"INSERT INTO audit (seq, at, actor, action, subject, reason, prev_hash, hash) VALUES (-1, 'a', 'b', 'c', 'd', 'e', '', 'f')", "audit log was altered"},
 		{"audit, swapped entries", "UPDATE audit SET seq = -seq WHERE seq < 3", "audit log was altered"},
-		{"history, status", "UPDATE mandate_history SET to_status = 'CANCELLED' WHERE seq = 1", "mandate history was altered at entry 1"},
-		{"history, shifted text", "UPDATE mandate_history SET from_status = from_status || 'A', to_status = substr(to_status, 2) WHERE seq = 2", "mandate history was altered at entry 2"},
-		{"history, removed last", "DELETE FROM mandate_history WHERE seq = (SELECT max(seq) FROM mandate_history)", "not the last one of its history"},
+		{"history, status", "UPDATE mandate_history SET to_status = 'CANCELLED' WHERE seq = 1",
+			"mandate history was altered at entry 1"},
+		{"history, shifted text",
+			"UPDATE mandate_history SET from_status = from_status || 'A', to_status = substr(to_status, 2) WHERE seq = 2",
+			"mandate history was altered at entry 2"},
+		{"history, removed last", "DELETE FROM mandate_history WHERE seq = (SELECT max(seq) FROM mandate_history)",
+			"not the last one of its history"},
 		{"mandate, status", "UPDATE mandates SET status = 'ACTIWE' WHERE mandate_id = 'm000'", "m000 is not the last one"},
-		{"a row whose other half is gone", "DELETE FROM mapping_versions", "refers to a row of mapping_versions that is gone"},
+		{"a row whose other half is gone", "DELETE FROM mapping_versions",
+			"refers to a row of mapping_versions that is gone"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -72,12 +79,14 @@ func TestTheLogsHoldTogetherWhateverTheyTell(t *testing.T) {
 	d := newDesk(t)
 	for _, text := range []string{"a\x00b", "K\xf6ln", "\xff\x00", "Zoë\ufffd", "\u2028\x1f<&>"} {
 		d.do(func(tx *Tx) error { return tx.Audit(Entry{Actor: text, Action: "note", Subject: text, Reason: text}) })
-		d.mandate(connector.Mandate{ID: "m" + text, CustomerID: "b" + text, Status: connector.MandateStatus("S" + text), ServiceTime: text}, connector.CauseSweep)
+		d.mandate(connector.Mandate{ID: "m" + text, CustomerID: "b" + text, Status: connector.MandateStatus("S" + text),
+			ServiceTime: text}, connector.CauseSweep)
 	}
 	if err := d.Integrity(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if got := one[int](t, d.Ledger, "SELECT (SELECT count(*) FROM audit WHERE instr(reason, char(0)) = 0) + (SELECT count(*) FROM mandate_history WHERE instr(mandate_id || service_time, char(0)) = 0)"); got != 10 {
+	if got := one[int](t, d.Ledger,
+		"SELECT (SELECT count(*) FROM audit WHERE instr(reason, char(0)) = 0) + (SELECT count(*) FROM mandate_history WHERE instr(mandate_id || service_time, char(0)) = 0)"); got != 10 {
 		t.Errorf("%d lines are kept as every database keeps them, want 10", got)
 	}
 }
@@ -88,7 +97,8 @@ func TestTheLogsRefuseUpdateAndDelete(t *testing.T) {
 	d.fill(4)
 	db := rawDB(t, d.opts.Path)
 	for _, table := range []string{"audit", "mandate_history"} {
-		for _, statement := range []string{"UPDATE %s SET hash = 'x'", "UPDATE %s SET seq = seq", "DELETE FROM %s", "DELETE FROM %s WHERE seq = 1"} {
+		for _, statement := range []string{"UPDATE %s SET hash = 'x'", "UPDATE %s SET seq = seq", "DELETE FROM %s",
+			"DELETE FROM %s WHERE seq = 1"} {
 			_, err := db.ExecContext(t.Context(), fmt.Sprintf(statement, table))
 			if err == nil || !strings.Contains(err.Error(), "append-only") {
 				t.Errorf("%s: got %v, want a refusal", fmt.Sprintf(statement, table), err)
@@ -101,7 +111,8 @@ func TestTheLogsRefuseUpdateAndDelete(t *testing.T) {
 }
 
 var statuses = []connector.MandateStatus{
-	connector.MandateCreated, connector.MandatePending, connector.MandateActive, connector.MandateCancelled, "ODD", "odd \"quoted\"\u2028",
+	connector.MandateCreated, connector.MandatePending, connector.MandateActive, connector.MandateCancelled, "ODD",
+	"odd \"quoted\"\u2028",
 }
 
 // history is what the ledger must say of one customer's mandates, beside the
@@ -119,7 +130,8 @@ func (h *history) observe(t *rapid.T) {
 	status := rapid.SampledFrom(statuses).Draw(t, "status")
 	cause, fails := rapid.String().Draw(t, "cause"), rapid.Bool().Draw(t, "fails")
 	err := h.Do(context.Background(), func(tx *Tx) error {
-		before, err := tx.SaveMandate(connector.Mandate{ID: id, CustomerID: h.customer, Status: status}, connector.CauseSweep, cause)
+		before, err := tx.SaveMandate(connector.Mandate{ID: id, CustomerID: h.customer, Status: status}, connector.CauseSweep,
+			cause)
 		if err == nil && before != h.last[id] {
 			err = fmt.Errorf("the status before was %q, want %q", before, h.last[id])
 		}
@@ -161,7 +173,8 @@ func (h *history) check(t *rapid.T) {
 	at := map[string]string{}
 	for _, r := range rows {
 		if r.FromStatus != at[r.MandateID] || r.FromStatus == r.ToStatus {
-			t.Fatalf("line %d moves %s from %q to %q, it stood at %q", r.Seq, r.MandateID, r.FromStatus, r.ToStatus, at[r.MandateID])
+			t.Fatalf("line %d moves %s from %q to %q, it stood at %q", r.Seq, r.MandateID, r.FromStatus, r.ToStatus,
+				at[r.MandateID])
 		}
 		at[r.MandateID] = r.ToStatus
 	}
@@ -180,7 +193,8 @@ func TestChainsVerifyAfterAnyHistory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tries++
 		h := &history{desk: d, customer: fmt.Sprint("b", tries), last: map[string]connector.MandateStatus{}}
-		for _, act := range rapid.SliceOfN(rapid.SampledFrom([]func(*rapid.T){h.observe, h.observe, h.audit}), 1, 12).Draw(t, "acts") {
+		for _, act := range rapid.SliceOfN(rapid.SampledFrom([]func(*rapid.T){h.observe, h.observe, h.audit}), 1, 12).Draw(t,
+			"acts") {
 			act(t)
 		}
 		h.check(t)

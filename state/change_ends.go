@@ -25,7 +25,8 @@ func (tx *Tx) LinkPayer(p Payer, billingID string, seen bool) error {
 	if seen {
 		to = connector.LinkLinked
 	}
-	return tx.link(p, billingID, "link_state = ?4, updated_at = ?5, seen_at = CASE WHEN ?6 = 1 THEN (SELECT max(ticket, 1) FROM ledger) ELSE 0 END",
+	return tx.link(p, billingID,
+		"link_state = ?4, updated_at = ?5, seen_at = CASE WHEN ?6 = 1 THEN (SELECT max(ticket, 1) FROM ledger) ELSE 0 END",
 		mayLink, to, stamp(tx.now), seen)
 }
 
@@ -46,15 +47,18 @@ func (tx *Tx) link(p Payer, billingID string, set, where string, three ...any) e
 		return err
 	}
 	var told bool
-	err := tx.row([]any{&told}, "SELECT EXISTS (SELECT 1 FROM words WHERE connection = ?1 AND source_id = ?2 AND word <> 'reject') FROM payers WHERE billing_id = ?3 AND "+where, key...)
+	err := tx.row([]any{&told},
+		"SELECT EXISTS (SELECT 1 FROM words WHERE connection = ?1 AND source_id = ?2 AND word <> 'reject') FROM payers WHERE billing_id = ?3 AND "+where, key...)
 	switch {
 	case err == nil && told: // a word that they are the same has been carried out
-		return tx.exec("DELETE FROM words WHERE connection = ? AND source_id = ? AND word <> 'reject'", p.Connection, p.SourceID)
+		return tx.exec("DELETE FROM words WHERE connection = ? AND source_id = ? AND word <> 'reject'", p.Connection,
+			p.SourceID)
 	case !errors.Is(err, sql.ErrNoRows):
 		return err
 	}
 	var linked bool
-	if err := tx.row([]any{&linked}, "SELECT EXISTS (SELECT 1 FROM payers WHERE connection = ? AND source_id = ? AND billing_id <> ?)",
+	if err := tx.row([]any{&linked},
+		"SELECT EXISTS (SELECT 1 FROM payers WHERE connection = ? AND source_id = ? AND billing_id <> ?)",
 		p.Connection, p.SourceID, billingID); err != nil {
 		return fmt.Errorf("look whom payer %s is linked to: %w", p.SourceID, err)
 	}
@@ -72,7 +76,8 @@ func (tx *Tx) Created(run int64, c Change, billingID string) error {
 	if err != nil {
 		return err
 	}
-	err = tx.link(c.Payer, billingID, "link_state = 'creating', seen_at = 0, answered_at = (SELECT ticket FROM ledger), "+asApplied("?4", "?5", "?6"),
+	err = tx.link(c.Payer, billingID,
+		"link_state = 'creating', seen_at = 0, answered_at = (SELECT ticket FROM ledger), "+asApplied("?4", "?5", "?6"),
 		mayLink+" AND NOT "+isForgotten, box, c.Wanted.Hash(), stamp(tx.now))
 	if errors.Is(err, ErrCustomerTaken) { // or the payer was forgotten, of which nothing is kept but its customer
 		err = tx.LinkPayer(c.Payer, billingID, false)
@@ -98,12 +103,14 @@ func (tx *Tx) CloseConfirmed(run int64, c Change, foreign []string, detail strin
 		return err
 	}
 	for _, path := range foreign {
-		if err := tx.exec("INSERT INTO foreign_moves (change_id, path) VALUES (?, ?) ON CONFLICT DO NOTHING", c.ID, connector.Indexed(path)); err != nil {
+		if err := tx.exec("INSERT INTO foreign_moves (change_id, path) VALUES (?, ?) ON CONFLICT DO NOTHING", c.ID,
+			connector.Indexed(path)); err != nil {
 			return fmt.Errorf("note what moved with change %d: %w", c.ID, err)
 		}
 	}
 	var told bool
-	if err := tx.row([]any{&told}, "SELECT EXISTS (SELECT 1 FROM foreign_moves m WHERE m.change_id = ? AND NOT "+movesAlways+")", c.ID); err != nil {
+	if err := tx.row([]any{&told},
+		"SELECT EXISTS (SELECT 1 FROM foreign_moves m WHERE m.change_id = ? AND NOT "+movesAlways+")", c.ID); err != nil {
 		return fmt.Errorf("look what moves with every update: %w", err)
 	}
 	if told {
@@ -114,12 +121,13 @@ func (tx *Tx) CloseConfirmed(run int64, c Change, foreign []string, detail strin
 	return tx.each(`SELECT a.connection, a.source_id FROM attention a JOIN changes c ON c.connection = a.connection AND c.source_id = a.source_id AND c.lane = 'customer'
 		WHERE a.topic = 'link' AND a.reason = 'foreign_change' AND c.state = 'done'
 		AND c.change_id = (SELECT max(n.change_id) FROM changes n WHERE n.connection = c.connection AND n.source_id = c.source_id AND n.lane = 'customer' AND n.body IS NOT NULL)
-		AND NOT EXISTS (SELECT 1 FROM foreign_moves m WHERE m.change_id = c.change_id AND NOT `+movesAlways+`)`, nil, func(scan func(...any) error) error {
-		var p Payer
-		err := scan(&p.Connection, &p.SourceID)
-		tx.Explain(p, TopicLink, "", "")
-		return err
-	})
+		AND NOT EXISTS (SELECT 1 FROM foreign_moves m WHERE m.change_id = c.change_id AND NOT `+movesAlways+`)`, nil,
+		func(scan func(...any) error) error {
+			var p Payer
+			err := scan(&p.Connection, &p.SourceID)
+			tx.Explain(p, TopicLink, "", "")
+			return err
+		})
 }
 
 // movesAlways is the condition that the field of m moves with every update, such as a revision or a
@@ -212,7 +220,8 @@ func (tx *Tx) Unsent(c Change, a Attempt) error {
 
 // moveChange moves an open change on, and its record's class with it.
 func (tx *Tx) moveChange(run int64, c Change, to connector.ChangeState, reason connector.Reason, detail string) error {
-	if err := tx.touch(run, c, "state = ?, reason = ?, detail = ?, ended_at = (SELECT ticket FROM ledger)", openStates, to, reason, detail); err != nil || c.Lane == LaneMandate {
+	if err := tx.touch(run, c, "state = ?, reason = ?, detail = ?, ended_at = (SELECT ticket FROM ledger)", openStates, to,
+		reason, detail); err != nil || c.Lane == LaneMandate {
 		return err
 	}
 	tx.touched(RecordID{c.Payer.Connection, c.Payer.SourceID}).ended = reason

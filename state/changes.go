@@ -60,28 +60,33 @@ const openStates = "(state = 'pending' OR state = 'frozen' OR state = 'unknown')
 // Changes returns up to limit changes of a connection's lane in one of the open states. Pending
 // changes come after change id after. Frozen or unknown ones come with the longest untried first,
 // so that a few unanswered changes never block the others.
-func (l *Ledger) Changes(ctx context.Context, connection, lane string, pending bool, after int64, limit int) ([]Change, error) {
+func (l *Ledger) Changes(ctx context.Context, connection, lane string, pending bool, after int64, limit int) ([]Change,
+	error) {
 	states, order := "IN ('frozen', 'unknown')", "c.updated_at, c.change_id"
 	if pending {
 		states, order = "= 'pending'", "c.change_id"
 	}
-	return l.changes(ctx, "c.lane = ? AND c.state "+states+" AND c.change_id > ? ORDER BY "+order+limitTo, connection, lane, after, limit)
+	return l.changes(ctx, "c.lane = ? AND c.state "+states+" AND c.change_id > ? ORDER BY "+order+limitTo, connection,
+		lane, after, limit)
 }
 
 // Released returns up to limit unsent changes of a connection's lane, approved by the limits or by
 // a person, after change id after, in order. It does not list the fields of a create.
 func (l *Ledger) Released(ctx context.Context, connection, lane string, after int64, limit int) ([]Change, error) {
-	return l.changesToSend(ctx, "c.lane = ? AND c.state = 'pending' AND "+isApproved+" AND NOT "+waitsForPerson+" AND c.change_id > ? ORDER BY c.change_id"+limitTo, connection, lane, after, limit)
+	return l.changesToSend(ctx,
+		"c.lane = ? AND c.state = 'pending' AND "+isApproved+" AND NOT "+waitsForPerson+" AND c.change_id > ? ORDER BY c.change_id"+limitTo, connection, lane, after, limit)
 }
 
 // LinkReleased reports whether a plan has released an unsent request for the payer's signing link.
 func (tx *Tx) LinkReleased(p Payer) (bool, error) {
-	return txSingle[bool](tx, "SELECT EXISTS (SELECT 1 FROM changes c WHERE c.connection = ? AND c.source_id = ? AND c.lane = 'mandate' AND c.state = 'pending' AND "+isApproved+")", p.Connection, p.SourceID)
+	return txSingle[bool](tx,
+		"SELECT EXISTS (SELECT 1 FROM changes c WHERE c.connection = ? AND c.source_id = ? AND c.lane = 'mandate' AND c.state = 'pending' AND "+isApproved+")", p.Connection, p.SourceID)
 }
 
 // ReleasedCount returns how many changes Released would go through.
 func (l *Ledger) ReleasedCount(ctx context.Context, connection, lane string) (int, error) {
-	return single[int](l.queryRow(ctx, "SELECT count(*) FROM changes c WHERE c.connection = ? AND c.lane = ? AND c.state = 'pending' AND "+isApproved+" AND NOT "+waitsForPerson, connection, lane))
+	return single[int](l.queryRow(ctx,
+		"SELECT count(*) FROM changes c WHERE c.connection = ? AND c.lane = ? AND c.state = 'pending' AND "+isApproved+" AND NOT "+waitsForPerson, connection, lane))
 }
 
 // PlanChanges returns up to limit unsent changes of a plan's lane, after change id after, in order.
@@ -95,7 +100,8 @@ type PlanGroup string
 
 // The groups, in the order in which a person should look at them.
 const (
-	GroupWatch  PlanGroup = "watch"  // it empties a field, changes a name or an e-mail address, lets a customer go, or makes one like another payer's
+	// it empties a field, changes a name or an e-mail address, lets a customer go, or makes one like another payer's
+	GroupWatch  PlanGroup = "watch"
 	GroupAdopt  PlanGroup = "adopt"  // other take-overs
 	GroupUpdate PlanGroup = "update" // other updates
 	GroupCreate PlanGroup = "create" // other new customers
@@ -130,7 +136,8 @@ func (l *Ledger) PlanGroupCounts(ctx context.Context, p Plan) (map[PlanGroup]int
 		group PlanGroup
 		n     int
 	}
-	rows, err := list(ctx, l, "SELECT "+groupIn(p)+" AS grouped, count(*) FROM changes c WHERE c.connection = ? AND "+p.inChanges()+" = ? AND c.state = 'pending' GROUP BY grouped",
+	rows, err := list(ctx, l,
+		"SELECT "+groupIn(p)+" AS grouped, count(*) FROM changes c WHERE c.connection = ? AND "+p.inChanges()+" = ? AND c.state = 'pending' GROUP BY grouped",
 		[]any{p.Connection, p.ID}, func(r *row) []any { return []any{&r.group, &r.n} })
 	out := map[PlanGroup]int{}
 	for _, r := range rows {
@@ -172,7 +179,8 @@ func (l *Ledger) changesToSend(ctx context.Context, which, connection string, ar
 
 // PendingCount returns how many changes of the connection are planned and not sent yet.
 func (l *Ledger) PendingCount(ctx context.Context, connection, lane string) (int, error) {
-	return single[int](l.queryRow(ctx, "SELECT count(*) FROM changes WHERE connection = ? AND lane = ? AND state = 'pending'", connection, lane))
+	return single[int](l.queryRow(ctx,
+		"SELECT count(*) FROM changes WHERE connection = ? AND lane = ? AND state = 'pending'", connection, lane))
 }
 
 // UnfinishedCount returns how many of the pending changes no finished plan of the connection has listed.
@@ -184,7 +192,9 @@ func (l *Ledger) UnfinishedCount(ctx context.Context, connection string) (int, e
 // UnansweredCount returns how many changes of the connection were sent, or may have been,
 // and have no definite answer.
 func (l *Ledger) UnansweredCount(ctx context.Context, connection, lane string) (int, error) {
-	return single[int](l.queryRow(ctx, "SELECT count(*) FROM changes WHERE connection = ? AND lane = ? AND state <> 'pending' AND "+openStates, connection, lane))
+	return single[int](l.queryRow(ctx,
+		"SELECT count(*) FROM changes WHERE connection = ? AND lane = ? AND state <> 'pending' AND "+openStates, connection,
+		lane))
 }
 
 // OpenCreates returns how many creates of the connection were sent, or may have
@@ -200,7 +210,8 @@ func (l *Ledger) scanChange(scan scanner) (Change, error) {
 	var billingID, updated sql.NullString
 	var sum string
 	var p payerRow
-	if err := scan(append([]any{&c.ID, &c.Run, &c.Lane, &c.Action, &wanted, &diff, &billingID, &body, &sum, &pre, &c.State, &c.Attempts, &updated, &c.Approved, &c.LeftOut, &c.Unlinks}, p.dest()...)...); err != nil {
+	if err := scan(append([]any{&c.ID, &c.Run, &c.Lane, &c.Action, &wanted, &diff, &billingID, &body, &sum, &pre, &c.State,
+		&c.Attempts, &updated, &c.Approved, &c.LeftOut, &c.Unlinks}, p.dest()...)...); err != nil {
 		return c, fmt.Errorf("read a change: %w", err)
 	}
 	c.BillingID = billingID.String
@@ -255,7 +266,8 @@ func (tx *Tx) touch(run int64, c Change, set, where string, args ...any) error {
 	if c.Run != run {
 		set, args = set+", run_id = ?", append(args, run)
 	}
-	return tx.must(notOpen(c.ID), "UPDATE changes SET "+set+", updated_at = ? WHERE change_id = ? AND "+where, append(args, stamp(tx.now), c.ID)...)
+	return tx.must(notOpen(c.ID), "UPDATE changes SET "+set+", updated_at = ? WHERE change_id = ? AND "+where,
+		append(args, stamp(tx.now), c.ID)...)
 }
 
 // ErrNotOpen means that a change must not be sent any more: a person has decided otherwise since
@@ -274,7 +286,8 @@ func when(is bool, err error) error {
 // keyIsFree fails when another payer has the key of p, or a customer carries it.
 func (tx *Tx) keyIsFree(p Payer) error {
 	var taken, found bool
-	if err := tx.row([]any{&taken, &found}, `WITH k AS (SELECT ?1 AS key_name, ?2 AS key_value, ?3 AS connection, ?4 AS source_id, ?5 AS trait, ?6 AS billing_id)
+	if err := tx.row([]any{&taken, &found},
+		`WITH k AS (SELECT ?1 AS key_name, ?2 AS key_value, ?3 AS connection, ?4 AS source_id, ?5 AS trait, ?6 AS billing_id)
 		SELECT `+isTaken+", "+isFound+" FROM k",
 		p.Key.Name, p.Key.ScopedValue(), p.Connection, p.SourceID, keyTrait(p.Key), p.BillingID); err != nil {
 		return fmt.Errorf("look the key up: %w", err)
@@ -288,7 +301,8 @@ const (
 	// another payer was linked under the key to a customer not known to be gone, whether or not the
 	// customer carries the key now.
 	isTaken = `EXISTS (SELECT 1 FROM payers p WHERE p.key_name = k.key_name AND p.key_value = k.key_value
-		AND (p.billing_id IS NOT NULL AND NOT ` + isMissing + ` OR ` + isSent + `) AND (p.connection <> k.connection OR p.source_id <> k.source_id))`
+		AND (p.billing_id IS NOT NULL AND NOT ` + isMissing + ` OR ` + isSent +
+		`) AND (p.connection <> k.connection OR p.source_id <> k.source_id))`
 	// isFound: any customer but its own carries it.
 	isFound = "EXISTS (SELECT 1 FROM remote_traits WHERE kind = 'key' AND value = k.trait AND billing_id <> k.billing_id)"
 )
@@ -306,8 +320,11 @@ func (tx *Tx) FreezeUpdate(run int64, c Change, body, preImage []byte) (Attempt,
 	if err := tx.mayWrite(c); err != nil {
 		return Attempt{}, err
 	}
-	if err := tx.touch(run, c, "state = 'frozen', body = ?, body_sha256 = ?, pre_image = ?, frozen_at = ?, attempts = attempts + 1", "action IN ('adopt', 'update') AND "+openStates,
-		tx.l.seal.box(body, changePlace("body", c.ID)), sha(body), tx.l.seal.box(preImage, changePlace("pre_image", c.ID)), stamp(tx.now)); err != nil {
+	if err := tx.touch(run, c,
+		"state = 'frozen', body = ?, body_sha256 = ?, pre_image = ?, frozen_at = ?, attempts = attempts + 1",
+		"action IN ('adopt', 'update') AND "+openStates,
+		tx.l.seal.box(body, changePlace("body", c.ID)), sha(body), tx.l.seal.box(preImage, changePlace("pre_image", c.ID)),
+		stamp(tx.now)); err != nil {
 		return Attempt{}, err
 	}
 	return tx.beginAttempt(c)

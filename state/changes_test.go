@@ -59,7 +59,8 @@ func TestACreateIsFrozenBeforeItIsSentAndNeverChanges(t *testing.T) {
 		return errors.Join(err, tx.Unsent(c, a))
 	})
 	got := d.open(acme, "c1", LaneCustomer)
-	if string(got.Body) != body || got.State != connector.ChangeFrozen || got.Attempts != 2 || !got.UpdatedAt.Equal(d.Now()) {
+	if string(got.Body) != body || got.State != connector.ChangeFrozen || got.Attempts != 2 ||
+		!got.UpdatedAt.Equal(d.Now()) {
 		t.Errorf("before the replay: %q, %s, attempt %d at %v", got.Body, got.State, got.Attempts, got.UpdatedAt)
 	}
 }
@@ -71,7 +72,9 @@ func TestFrozenBytesAreCheckedBeforeTheyAreSent(t *testing.T) {
 	c, _ := d.freeze(run, d.planCreate(run, acme, "c1"), `{"name":"Ada"}`)
 	other, _ := d.freeze(run, d.planCreate(run, acme, "c2"), `{"name":"Ben"}`)
 	tests := []struct{ name, statement, want string }{
-		{"bytes sealed for another change", "UPDATE changes SET body = (SELECT body FROM changes WHERE change_id = ?2) WHERE change_id = ?1", "altered or moved"},
+		{"bytes sealed for another change",
+			"UPDATE changes SET body = (SELECT body FROM changes WHERE change_id = ?2) WHERE change_id = ?1",
+			"altered or moved"},
 		{"no bytes", "UPDATE changes SET body = x'' WHERE change_id = ?1 AND ?2 > 0", "checksum"},
 		{"another checksum", "UPDATE changes SET body_sha256 = (SELECT body_sha256 FROM changes WHERE change_id = ?2) WHERE change_id = ?1", "checksum"},
 	}
@@ -99,7 +102,8 @@ func TestFreezeCreateRefuses(t *testing.T) {
 		{"a key that another payer is being created with", func(d *desk, run int64, c Change) {
 			d.freeze(run, d.planCreate(run, acme, "twin"), "{}")
 			d.do(func(tx *Tx) error {
-				return errors.Join(tx.exec("UPDATE attempts SET ended = 'looked'"), tx.exec("UPDATE payers SET link_state = 'new', key_value = ? WHERE source_id = 'twin'", c.Payer.Key.Value))
+				return errors.Join(tx.exec("UPDATE attempts SET ended = 'looked'"),
+					tx.exec("UPDATE payers SET link_state = 'new', key_value = ? WHERE source_id = 'twin'", c.Payer.Key.Value))
 			})
 		}, ErrKeyTaken},
 		{"a key that is linked in another connection", func(d *desk, _ int64, c Change) {
@@ -188,7 +192,8 @@ func TestAnAnsweredCreateIsAppliedAndWaitsForARead(t *testing.T) {
 
 func TestACreateThatEndsWithoutACustomerGivesItsKeyFree(t *testing.T) {
 	t.Parallel()
-	for _, to := range []connector.ChangeState{connector.ChangeFailed, connector.ChangeHeld, connector.ChangeVoid, connector.ChangeUnknown} {
+	for _, to := range []connector.ChangeState{connector.ChangeFailed, connector.ChangeHeld, connector.ChangeVoid,
+		connector.ChangeUnknown} {
 		t.Run(string(to), func(t *testing.T) {
 			t.Parallel()
 			d := newDesk(t)
@@ -216,8 +221,10 @@ func TestACreateThatEndsWithoutACustomerGivesItsKeyFree(t *testing.T) {
 				t.Errorf("the payer is %s, want %s", got, wantLink)
 			}
 			waiting, err := d.PendingCount(t.Context(), acme, LaneCustomer)
-			if unanswered, unread := d.UnansweredCount(t.Context(), acme, LaneCustomer); waiting != 0 || unanswered != wantPending || err != nil || unread != nil {
-				t.Errorf("%d customers wait to be sent and %d for an answer (%v, %v), want 0 and %d", waiting, unanswered, err, unread, wantPending)
+			if unanswered, unread := d.UnansweredCount(t.Context(), acme, LaneCustomer); waiting != 0 ||
+				unanswered != wantPending || err != nil || unread != nil {
+				t.Errorf("%d customers wait to be sent and %d for an answer (%v, %v), want 0 and %d", waiting, unanswered, err,
+					unread, wantPending)
 			}
 			if n, err := d.PendingCount(t.Context(), acme, LaneMandate); n != wantPending || err != nil {
 				t.Errorf("%d link requests wait, %v; want %d", n, err, wantPending)
@@ -245,12 +252,14 @@ func TestAnUpdateIsFrozenAnewAfterAnotherRead(t *testing.T) {
 			return err
 		})
 		got := d.open(acme, "c1", LaneCustomer)
-		if string(got.Body) != body || string(got.PreImage) != "before "+body || got.Attempts != i+1 || got.BillingID != "b1" {
+		if string(got.Body) != body || string(got.PreImage) != "before "+body || got.Attempts != i+1 ||
+			got.BillingID != "b1" {
 			t.Errorf("freeze %d: %q, before %q, attempt %d of %s", i+1, got.Body, got.PreImage, got.Attempts, got.BillingID)
 		}
 	}
 	d.do(func(tx *Tx) error { return tx.CloseDone(run, c) })
-	if err := d.Do(t.Context(), func(tx *Tx) error { _, err := tx.FreezeUpdate(run, c, []byte("{}"), nil); return err }); err == nil {
+	if err := d.Do(t.Context(),
+		func(tx *Tx) error { _, err := tx.FreezeUpdate(run, c, []byte("{}"), nil); return err }); err == nil {
 		t.Error("a closed update was frozen again")
 	}
 }
@@ -270,10 +279,12 @@ func TestALinkRequestIsAttemptedOnceAndMayBeTakenBack(t *testing.T) {
 	}
 	d.look("c1", "b1")
 	d.do(func(tx *Tx) error {
-		if _, err := tx.SaveMandate(connector.Mandate{ID: "m1", CustomerID: "b1", Status: connector.MandateCreated}, connector.CauseLink, "1"); err != nil {
+		if _, err := tx.SaveMandate(connector.Mandate{ID: "m1", CustomerID: "b1", Status: connector.MandateCreated},
+			connector.CauseLink, "1"); err != nil {
 			return err
 		}
-		return errors.Join(tx.SetMandate(acme, "c1", "m1"), tx.CloseWith(run, c, connector.ChangeDone, connector.ReasonLinkLost, ""))
+		return errors.Join(tx.SetMandate(acme, "c1", "m1"),
+			tx.CloseWith(run, c, connector.ChangeDone, connector.ReasonLinkLost, ""))
 	})
 	rows, err := d.AttentionOf(t.Context(), acme, "c1")
 	if err != nil || len(rows) != 1 || rows[0].Reason != string(connector.ReasonLinkLost) {
@@ -288,7 +299,8 @@ func TestFindPayersByAnyOfTheirIDs(t *testing.T) {
 	c := d.planLinked(run, "c1", "b1", connector.ActionUpdate)
 	d.planCreate(run, acme, "c2")
 	d.do(func(tx *Tx) error {
-		if _, err := tx.SaveMandate(connector.Mandate{ID: "m1", CustomerID: "b1", Status: connector.MandateActive}, connector.CauseSweep, "1"); err != nil {
+		if _, err := tx.SaveMandate(connector.Mandate{ID: "m1", CustomerID: "b1", Status: connector.MandateActive},
+			connector.CauseSweep, "1"); err != nil {
 			return err
 		}
 		return tx.SetMandate(acme, c.Payer.SourceID, "m1")
@@ -310,7 +322,8 @@ func TestFindPayersByAnyOfTheirIDs(t *testing.T) {
 // remote is a customer of the billing service that carries a key.
 func remote(id string, k connector.Key) connector.RemoteCustomer {
 	return connector.RemoteCustomer{
-		ID: id, Name: "Customer " + id, Emails: []string{id + "@example.com"}, ExternalData: map[string]string{k.Name: k.Value}, Raw: json.RawMessage("{}"),
+		ID: id, Name: "Customer " + id, Emails: []string{id + "@example.com"},
+		ExternalData: map[string]string{k.Name: k.Value}, Raw: json.RawMessage("{}"),
 	}
 }
 
@@ -342,7 +355,8 @@ func TestAClosedChangeLeavesTheClassOfItsReason(t *testing.T) {
 				}
 				return tx.CloseWith(run, c, tt.to, tt.reason, "")
 			})
-			class, err := single[protocol.Status](d.queryRow(t.Context(), "SELECT class FROM source_records WHERE source_id = 'c1'"))
+			class, err := single[protocol.Status](d.queryRow(t.Context(),
+				"SELECT class FROM source_records WHERE source_id = 'c1'"))
 			if err != nil || class != tt.want {
 				t.Errorf("the record is %q, %v; want %q", class, err, tt.want)
 			}

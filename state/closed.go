@@ -21,7 +21,8 @@ func (tx *Tx) said(e Entry) (seq int64, err error) {
 // when the very same was said before, and fails with ErrNoRecord.
 func (tx *Tx) GiveUp(id RecordID, of string, word Entry) (news bool, err error) {
 	var known, same bool
-	if err := tx.row([]any{&known, &same}, `SELECT count(*) > 0, count(CASE WHEN given_up <> 0 AND given_up_of = ?3 THEN 1 END) > 0 FROM source_records WHERE connection = ?1 AND source_id = ?2`,
+	if err := tx.row([]any{&known, &same},
+		`SELECT count(*) > 0, count(CASE WHEN given_up <> 0 AND given_up_of = ?3 THEN 1 END) > 0 FROM source_records WHERE connection = ?1 AND source_id = ?2`,
 		id.Connection, id.SourceID, of); err != nil || same {
 		return false, err
 	}
@@ -65,7 +66,9 @@ func (tx *Tx) TakeUp(id RecordID, word Entry) (news bool, err error) {
 
 // IsGivenUp reports whether a person has given up the payer's record.
 func (tx *Tx) IsGivenUp(p Payer) (bool, error) {
-	return txSingle[bool](tx, "SELECT count(*) > 0 FROM source_records WHERE connection = ? AND source_id = ? AND given_up <> 0", p.Connection, p.SourceID)
+	return txSingle[bool](tx,
+		"SELECT count(*) > 0 FROM source_records WHERE connection = ? AND source_id = ? AND given_up <> 0", p.Connection,
+		p.SourceID)
 }
 
 const (
@@ -105,7 +108,8 @@ func (tx *Tx) LetBe(p Payer, word Entry) (news bool, err error) {
 
 // IsLetBe reports whether a person decided to leave the payer's mandate as it is.
 func (tx *Tx) IsLetBe(p Payer) (bool, error) {
-	return txSingle[bool](tx, "SELECT count(*) > 0 FROM payers p WHERE p.connection = ? AND p.source_id = ? AND "+letBe, p.Connection, p.SourceID)
+	return txSingle[bool](tx, "SELECT count(*) > 0 FROM payers p WHERE p.connection = ? AND p.source_id = ? AND "+letBe,
+		p.Connection, p.SourceID)
 }
 
 // ErrNoProblem means that there is no report on the webhook subscription.
@@ -116,7 +120,8 @@ var ErrNoProblem = errors.New("the ledger knows of no problem with the webhook s
 // ErrNoProblem.
 func (tx *Tx) CloseSubscription(word Entry) (news bool, err error) {
 	var problem, same bool
-	if err := tx.row([]any{&problem, &same}, "SELECT problem <> '', known <> 0 AND known_of = detail FROM subscription"); err != nil {
+	if err := tx.row([]any{&problem, &same},
+		"SELECT problem <> '', known <> 0 AND known_of = detail FROM subscription"); err != nil {
 		return false, err
 	}
 	switch {

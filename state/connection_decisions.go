@@ -48,7 +48,8 @@ type MovedError struct {
 
 // Error names the new connection, and says how to open the connection again.
 func (e *MovedError) Error() string {
-	return fmt.Sprintf("connection %s moved to %s on %s and is closed. To open it again, undo that", e.Old, e.New, e.At.Format(time.DateOnly))
+	return fmt.Sprintf("connection %s moved to %s on %s and is closed. To open it again, undo that", e.Old, e.New,
+		e.At.Format(time.DateOnly))
 }
 
 // Steps returns the step that opens the connection again.
@@ -96,7 +97,8 @@ func (tx *Tx) DecideConnections(d ConnectionDecision) (news bool, err error) {
 // ErrConnectionDecided while the new connection moved on.
 func (tx *Tx) TakeConnectionDecisionBack(d ConnectionDecision) error {
 	var on bool
-	if err := tx.row([]any{&on}, "SELECT ?1 = 'moved' AND EXISTS (SELECT 1 FROM connection_decisions WHERE old_connection = ?2 AND decision = 'moved')", d.Decision, d.New); err != nil {
+	if err := tx.row([]any{&on},
+		"SELECT ?1 = 'moved' AND EXISTS (SELECT 1 FROM connection_decisions WHERE old_connection = ?2 AND decision = 'moved')", d.Decision, d.New); err != nil {
 		return err
 	}
 	if on {
@@ -110,8 +112,10 @@ func (tx *Tx) TakeConnectionDecisionBack(d ConnectionDecision) error {
 	if n == 0 {
 		return ErrNotDecided
 	}
-	action := map[BooksDecision]string{BooksMoved: "take connection move back", BooksSeparate: "take separate connections back"}[d.Decision]
-	return errors.Join(tx.reopenSameBooks(d.Old, d.New), tx.replanConnection(d.New), tx.Audit(Entry{Actor: d.Actor, Action: action, Subject: d.Old + " " + d.New, Reason: d.Reason}))
+	action := map[BooksDecision]string{BooksMoved: "take connection move back",
+		BooksSeparate: "take separate connections back"}[d.Decision]
+	return errors.Join(tx.reopenSameBooks(d.Old, d.New), tx.replanConnection(d.New),
+		tx.Audit(Entry{Actor: d.Actor, Action: action, Subject: d.Old + " " + d.New, Reason: d.Reason}))
 }
 
 // replanConnection makes the next plan of a connection look at all its records.
@@ -125,7 +129,8 @@ func (l *Ledger) ConnectionDecisions(ctx context.Context) ([]ConnectionDecision,
 		ConnectionDecision
 		at sql.NullString
 	}
-	rows, err := list(ctx, l, "SELECT old_connection, new_connection, decision, actor, reason, decided_at FROM connection_decisions ORDER BY old_connection, new_connection", nil,
+	rows, err := list(ctx, l,
+		"SELECT old_connection, new_connection, decision, actor, reason, decided_at FROM connection_decisions ORDER BY old_connection, new_connection", nil,
 		func(r *row) []any { return []any{&r.Old, &r.New, &r.Decision, &r.Actor, &r.Reason, &r.at} })
 	if err != nil {
 		return nil, fmt.Errorf("read what was decided about connections: %w", err)
@@ -161,7 +166,9 @@ func (l *Ledger) Predecessors(ctx context.Context, connection string) ([]string,
 func (tx *Tx) closedBooks(connection string) error {
 	moved := &MovedError{Old: connection}
 	var at sql.NullString
-	err := tx.row([]any{&moved.New, &at}, "SELECT new_connection, decided_at FROM connection_decisions WHERE old_connection = ? AND decision = 'moved'", connection)
+	err := tx.row([]any{&moved.New, &at},
+		"SELECT new_connection, decided_at FROM connection_decisions WHERE old_connection = ? AND decision = 'moved'",
+		connection)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}

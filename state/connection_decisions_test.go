@@ -15,7 +15,8 @@ import (
 func (d *desk) decideBooks(from, to string, decision BooksDecision) (news bool, err error) {
 	d.t.Helper()
 	err = d.Do(context.Background(), func(tx *Tx) (err error) {
-		news, err = tx.DecideConnections(ConnectionDecision{Old: from, New: to, Decision: decision, Actor: "ann", Reason: "new books"})
+		news, err = tx.DecideConnections(ConnectionDecision{Old: from, New: to, Decision: decision, Actor: "ann",
+			Reason: "new books"})
 		return err
 	})
 	return news, err
@@ -25,7 +26,8 @@ func (d *desk) decideBooks(from, to string, decision BooksDecision) (news bool, 
 func (d *desk) takeBooksBack(from, to string, decision BooksDecision) error {
 	d.t.Helper()
 	return d.Do(context.Background(), func(tx *Tx) error {
-		return tx.TakeConnectionDecisionBack(ConnectionDecision{Old: from, New: to, Decision: decision, Actor: "ben", Reason: "a mistake"})
+		return tx.TakeConnectionDecisionBack(ConnectionDecision{Old: from, New: to, Decision: decision, Actor: "ben",
+			Reason: "a mistake"})
 	})
 }
 
@@ -93,7 +95,8 @@ func TestADecisionAboutTwoConnectionsIsTakenBack(t *testing.T) {
 	if moved, err := d.MovedTo(t.Context(), acme); err != nil || moved != nil {
 		t.Errorf("the books are at %+v, %v", moved, err)
 	}
-	if n := one[int](t, d.Ledger, "SELECT count(*) FROM audit WHERE action IN ('move connection', 'take connection move back') AND subject = 'acme beta'"); n != 2 {
+	if n := one[int](t, d.Ledger,
+		"SELECT count(*) FROM audit WHERE action IN ('move connection', 'take connection move back') AND subject = 'acme beta'"); n != 2 {
 		t.Errorf("the audit log has %d entries", n)
 	}
 	if news, err := d.decideBooks(acme, "beta", BooksSeparate); err != nil || !news {

@@ -25,7 +25,8 @@ type Copy struct {
 // OpenCopy opens the ledger's file whose bytes file holds, size of them. It refuses with an
 // *OpenError what is no ledger, what a newer payersync wrote and what was sealed with another key;
 // name is how such an error calls it. Without a key (keyless), it checks no sealed value.
-func OpenCopy(ctx context.Context, name string, file io.ReaderAt, size int64, keyFile string, keyless bool) (*Copy, error) {
+func OpenCopy(ctx context.Context, name string, file io.ReaderAt, size int64, keyFile string, keyless bool) (*Copy,
+	error) {
 	seal, err := loadKey(keyFile)
 	var away *keyAwayError
 	switch {
@@ -40,7 +41,8 @@ func OpenCopy(ctx context.Context, name string, file io.ReaderAt, size int64, ke
 		return nil, fmt.Errorf("open %s: %w", name, err)
 	}
 	c.vfs = fsys
-	if c.db, err = sql.Open("sqlite", "file:"+copyName+"?vfs="+registered+"&mode=ro&immutable=1&_pragma=query_only(1)&_pragma=trusted_schema(0)&_pragma=temp_store(2)"); err != nil {
+	if c.db, err = sql.Open("sqlite",
+		"file:"+copyName+"?vfs="+registered+"&mode=ro&immutable=1&_pragma=query_only(1)&_pragma=trusted_schema(0)&_pragma=temp_store(2)"); err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", name, err), c.Close())
 	}
 	c.db.SetMaxOpenConns(1)
@@ -79,7 +81,8 @@ func (c *Copy) accept(ctx context.Context) error {
 		return c.refuse("it is damaged: "+err.Error(), "Take another backup.")
 	}
 	if _, err := c.seal.open(box, place("ledger", "key_check")); err != nil {
-		return c.refuse("it was sealed with another key", "Put back the key file that was used when it was made, or name it in ledger.key_file.")
+		return c.refuse("it was sealed with another key",
+			"Put back the key file that was used when it was made, or name it in ledger.key_file.")
 	}
 	return nil
 }

@@ -76,7 +76,8 @@ func TestASnapshotIsWholeAndOfOneMoment(t *testing.T) {
 	}
 	found, err = c.Verify(t.Context(), nil)
 	got, factsErr := c.Facts(t.Context())
-	if err := errors.Join(err, factsErr, c.Close()); err != nil || len(found) > 0 || got != facts || got.Payers != 8 || got.Ledger == "" {
+	if err := errors.Join(err, factsErr, c.Close()); err != nil || len(found) > 0 || got != facts || got.Payers != 8 ||
+		got.Ledger == "" {
 		t.Errorf("the copy tells %+v, %v, %v; want %+v", got, found, err, facts)
 	}
 }
@@ -108,7 +109,8 @@ func TestACopyThatIsNoUseIsRefused(t *testing.T) {
 	} {
 		c2, err := d.openCopy(c.data)
 		var refusal *OpenError
-		if !errors.As(err, &refusal) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "backup.db") {
+		if !errors.As(err, &refusal) || !strings.Contains(err.Error(), c.want) ||
+			!strings.Contains(err.Error(), "backup.db") {
 			t.Errorf("%s: %v, want a refusal that says %q", c.name, err, c.want)
 		}
 		if c2 != nil {

@@ -106,7 +106,8 @@ func places(t *testing.T, l *Ledger, file []byte) map[string]map[string][]kept {
 		root        int
 		number      bool // of the row, in a table that has them
 	}
-	columns, err := list(t.Context(), l, `SELECT m.name, c.name, m.rootpage, NOT l.wr AND c.pk > 0 AND c.type = 'INTEGER' AND count() FILTER (WHERE c.pk > 0) OVER (PARTITION BY m.name) = 1
+	columns, err := list(t.Context(), l,
+		`SELECT m.name, c.name, m.rootpage, NOT l.wr AND c.pk > 0 AND c.type = 'INTEGER' AND count() FILTER (WHERE c.pk > 0) OVER (PARTITION BY m.name) = 1
 		FROM sqlite_master m JOIN pragma_table_list l ON l.name = m.name, pragma_table_info(m.name) c
 		WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%' AND m.name NOT LIKE 'goose_%'
 		ORDER BY m.name, CASE WHEN l.wr AND c.pk > 0 THEN c.pk ELSE 1000 + c.cid END`,
@@ -314,6 +315,7 @@ func checkTorn(t *testing.T, opts Options, committed int, where string) {
 		t.Fatal(err)
 	}
 	if len(rows) != committed || one[int](t, l, "SELECT count(*) FROM audit") != committed {
-		t.Errorf("%s: %d deliveries and %d entries, want %d whole commits", where, len(rows), one[int](t, l, "SELECT count(*) FROM audit"), committed)
+		t.Errorf("%s: %d deliveries and %d entries, want %d whole commits", where, len(rows),
+			one[int](t, l, "SELECT count(*) FROM audit"), committed)
 	}
 }

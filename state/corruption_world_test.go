@@ -11,50 +11,73 @@ import (
 // index, or of some rows only, under no CHECK, sealed or chained. In all other columns a flipped bit is
 // reported.
 var unchecked = []string{
-	"ledger.ticket", "ledger.restored_at", "ledger.identity", "ledger.commits", "ledger.put_back_at", "ledger.billing_address",
-	"ledger.billing_credentials", "ledger.config_problem", "ledger.config_problem_since", "ledger.restart_needed", "ledger.clock_back_at", "ledger.carried", "ledger.carried_at", "ledger.carried_place",
+	"ledger.ticket", "ledger.restored_at", "ledger.identity", "ledger.commits", "ledger.put_back_at",
+	"ledger.billing_address",
+	"ledger.billing_credentials", "ledger.config_problem", "ledger.config_problem_since", "ledger.restart_needed",
+	"ledger.clock_back_at", "ledger.carried", "ledger.carried_at", "ledger.carried_place",
 	"ledger.doubt", "ledger.doubt_of", "ledger.doubt_over", "ledger.indexed_to",
 	"source_records.unfit", "source_records.wanted_hash", "source_records.plan_flags",
-	"connections.source_kind", "connections.tenant_id", "connections.tenant_name", "connections.parked_until", "connections.updated_at",
-	"connections.described", "connections.proved_at", "connections.proved_by", "connections.mapping_problem", "connections.mapping_problem_since",
+	"connections.source_kind", "connections.tenant_id", "connections.tenant_name", "connections.parked_until",
+	"connections.updated_at",
+	"connections.described", "connections.proved_at", "connections.proved_by", "connections.mapping_problem",
+	"connections.mapping_problem_since",
 	"mapping_versions.author", "mapping_versions.saved_at",
-	"runs.holder", "runs.lease_until", "runs.started_at", "runs.finished_at", "runs.error", "runs.pulled", "runs.unchanged", "runs.excluded",
-	"runs.created", "runs.adopted", "runs.updated", "runs.links_requested", "runs.held", "runs.failed", "runs.waiting", "runs.echoes", "runs.pages",
+	"runs.holder", "runs.lease_until", "runs.started_at", "runs.finished_at", "runs.error", "runs.pulled",
+	"runs.unchanged", "runs.excluded",
+	"runs.created", "runs.adopted", "runs.updated", "runs.links_requested", "runs.held", "runs.failed", "runs.waiting",
+	"runs.echoes", "runs.pages",
 	"runs.passes", "runs.repeats", "runs.undone", "runs.retry_at",
 	"cursors.value",
-	"source_records.content_hash", "source_records.origin", "source_records.planned_hash", "source_records.planned_mapping",
-	"source_records.updated_at", "source_records.source_time", "source_records.given_up", "source_records.given_up_of", "source_records.asking_word", "source_records.not_asked_line", "source_records.not_asked_condition", "source_records.contested",
-	"source_records.missed", "source_records.rests", "source_records.retried_at", "source_records.same_as", "source_records.unreadable", "source_records.unseen",
-	"payers.applied_hash", "payers.read_digest", "payers.mandate_id", "payers.updated_at", "payers.drained_at", "payers.likeness", "payers.let_be_of", "payers.let_be", "payers.stays_at",
-	"payers.stays_word", "payers.answered_at", "payers.confirmed_at", "payers.moves_name", "payers.moves_value", "payers.parted", "payers.seen_at",
+	"source_records.content_hash", "source_records.origin", "source_records.planned_hash",
+	"source_records.planned_mapping",
+	"source_records.updated_at", "source_records.source_time", "source_records.given_up", "source_records.given_up_of",
+	"source_records.asking_word", "source_records.not_asked_line", "source_records.not_asked_condition",
+	"source_records.contested",
+	"source_records.missed", "source_records.rests", "source_records.retried_at", "source_records.same_as",
+	"source_records.unreadable", "source_records.unseen",
+	"payers.applied_hash", "payers.read_digest", "payers.mandate_id", "payers.updated_at", "payers.drained_at",
+	"payers.likeness", "payers.let_be_of", "payers.let_be", "payers.stays_at",
+	"payers.stays_word", "payers.answered_at", "payers.confirmed_at", "payers.moves_name", "payers.moves_value",
+	"payers.parted", "payers.seen_at",
 	"payers.shown_at", "payers.shows", "payers.stays_with", "payers.unlink_at", "payers.unlink_from",
 	"attention.reason", "attention.detail", "attention.since",
-	"plans.hash", "plans.mapping_version", "plans.created_at", "plans.creates", "plans.adopts", "plans.updates", "plans.links", "plans.holds",
-	"plans.alike", "plans.limits", "plans.approved_by", "plans.approved_at", "plans.rejected_by", "plans.rejected_at", "plans.rejected_why",
+	"plans.hash", "plans.mapping_version", "plans.created_at", "plans.creates", "plans.adopts", "plans.updates",
+	"plans.links", "plans.holds",
+	"plans.alike", "plans.limits", "plans.approved_by", "plans.approved_at", "plans.rejected_by", "plans.rejected_at",
+	"plans.rejected_why",
 	"plans.lost", "plans.missing", "plans.released",
-	"changes.change_hash", "changes.wanted_hash", "changes.blanks", "changes.identity", "changes.approved", "changes.left_out", "changes.billing_id",
-	"changes.attempts", "changes.frozen_at", "changes.reason", "changes.detail", "changes.updated_at", "changes.ended_at", "changes.scopes",
+	"changes.change_hash", "changes.wanted_hash", "changes.blanks", "changes.identity", "changes.approved",
+	"changes.left_out", "changes.billing_id",
+	"changes.attempts", "changes.frozen_at", "changes.reason", "changes.detail", "changes.updated_at", "changes.ended_at",
+	"changes.scopes",
 	"changes.unlinks",
-	"attempts.key_name", "attempts.key_value", "attempts.ticket", "attempts.sent_at", "attempts.over", "attempts.end_ticket", "attempts.billing_id",
+	"attempts.key_name", "attempts.key_value", "attempts.ticket", "attempts.sent_at", "attempts.over",
+	"attempts.end_ticket", "attempts.billing_id",
 	"attempts.connection", "attempts.source_id",
 	"apart.said_at",
 	"likenesses.hash", "likenesses.payer_id",
 	"labels.mapping", "labels.digest",
 	"tombstones.holds", "tombstones.marks", "tombstones.said_at", "tombstones.record",
-	"passes.started_at", "passes.finished_at", "passes.ids", "passes.ids_hash", "passes.lacking", "passes.pass_id", "passes.ticket", "passes.unread",
+	"passes.started_at", "passes.finished_at", "passes.ids", "passes.ids_hash", "passes.lacking", "passes.pass_id",
+	"passes.ticket", "passes.unread",
 	"remote_customers.key_values", "remote_customers.digest", "remote_customers.listed_at", "remote_customers.ticket",
 	"remote_customers.known_pass", "remote_customers.read_at",
 	"remote_profiles.digest", "remote_profiles.mandate_status", "connections.matched_to",
 	"duplicate_customers.score", "duplicate_customers.reasons", "duplicate_customers.since",
-	"mandates.status_since", "mandates.service_time", "mandates.first_seen_at", "mandates.last_seen_at", "mandates.link_at", "mandates.link_refused", "mandates.listed",
-	"inbox.attempts", "inbox.detail", "inbox.next_attempt", "inbox.processed_at", "inbox.repeats", "inbox.mandate_id", "inbox.type_header", "inbox.received_at", "inbox.billing_id", "inbox.event_type",
+	"mandates.status_since", "mandates.service_time", "mandates.first_seen_at", "mandates.last_seen_at",
+	"mandates.link_at", "mandates.link_refused", "mandates.listed",
+	"inbox.attempts", "inbox.detail", "inbox.next_attempt", "inbox.processed_at", "inbox.repeats", "inbox.mandate_id",
+	"inbox.type_header", "inbox.received_at", "inbox.billing_id", "inbox.event_type",
 	"inbox_counts.event_type", "inbox_counts.deliveries", "inbox_counts.first_at", "inbox_counts.last_at",
 	"jobs.begun_at", "jobs.ended_at", "jobs.done_at", "jobs.parked_until", "jobs.problem",
-	"subscription.known", "subscription.known_of", "subscription.expected", "subscription.shown", "subscription.shown_at", "subscription.detail",
+	"subscription.known", "subscription.known_of", "subscription.expected", "subscription.shown", "subscription.shown_at",
+	"subscription.detail",
 	"subscription.problem_since",
-	"two_way.found_at", "two_way.customers", "two_way.matching", "two_way.example", "two_way.in_force", "two_way.since", "two_way.echoes",
+	"two_way.found_at", "two_way.customers", "two_way.matching", "two_way.example", "two_way.in_force", "two_way.since",
+	"two_way.echoes",
 	"two_way.connection",
-	"create_stops.connection", "create_stops.other", "create_stops.customers", "create_stops.records", "create_stops.since", "create_stops.finished_at", "create_stops.finished_by",
+	"create_stops.connection", "create_stops.other", "create_stops.customers", "create_stops.records",
+	"create_stops.since", "create_stops.finished_at", "create_stops.finished_by",
 	"unclaimed_keys.connection", "unclaimed_keys.billing_id", "unclaimed_keys.key", "unclaimed_keys.ticket",
 	"sign_in_attempts.wrong", "sign_in_attempts.wait_until",
 	"put_off.at", "put_off.until", "put_off.word",
@@ -63,50 +86,66 @@ var unchecked = []string{
 	"webhook_rotations.begun_at", "webhook_rotations.begun_by", "webhook_rotations.secret_at", "webhook_rotations.done_at",
 	"webhook_rotations.refused_at", "webhook_rotations.rotation_id",
 	"financial_statuses.listed", "financial_statuses.seen_at",
-	"round_trips.at", "round_trips.subject", "round_trips.survived", "round_trips.lost", "round_trips.address", "round_trips.sure",
+	"round_trips.at", "round_trips.subject", "round_trips.survived", "round_trips.lost", "round_trips.address",
+	"round_trips.sure",
 	"round_trips.trip_id", "round_trips.way",
-	"alarm_messages.attempts", "alarm_messages.digest", "alarm_messages.next_attempt", "alarm_messages.problem", "alarm_messages.refused",
+	"alarm_messages.attempts", "alarm_messages.digest", "alarm_messages.next_attempt", "alarm_messages.problem",
+	"alarm_messages.refused",
 	"alarm_messages.sent_at",
-	"alarms.code", "alarms.connection", "alarms.noticed_at", "alarms.since", "alarms.subject", "alarms.text", "alarms.urgent", "alarms.way",
+	"alarms.code", "alarms.connection", "alarms.noticed_at", "alarms.since", "alarms.subject", "alarms.text",
+	"alarms.urgent", "alarms.way",
 	"budgets.day_start", "budgets.day_used", "budgets.minute_start", "budgets.minute_used", "budgets.parked_until",
 	"handovers.actor", "handovers.mandate_id", "handovers.noted_at", "handovers.sent_on",
 	"letter_addresses.changed_at",
-	"letter_approvals.actor", "letter_approvals.at", "letter_approvals.batch", "letter_approvals.letters", "letter_approvals.reason",
+	"letter_approvals.actor", "letter_approvals.at", "letter_approvals.batch", "letter_approvals.letters",
+	"letter_approvals.reason",
 	"letter_approvals.whole",
 	"letter_approved.mandate_id", "letter_approved.recipient", "letter_approved.step",
-	"letter_desk.brake", "letter_desk.brake_since", "letter_desk.folder", "letter_desk.folder_at", "letter_desk.folder_node", "letter_desk.gone_on_at", "letter_desk.journal", "letter_desk.looked_at", "letter_desk.renewed_at",
+	"letter_desk.brake", "letter_desk.brake_since", "letter_desk.folder", "letter_desk.folder_at",
+	"letter_desk.folder_node", "letter_desk.gone_on_at", "letter_desk.journal", "letter_desk.looked_at",
+	"letter_desk.renewed_at",
 	"letter_desk.restored", "letter_desk.waiting", "letter_desk.waits_since",
 	"letter_journal.at", "letter_journal.message_id", "letter_journal.recipient",
-	"letter_stops.actor", "letter_stops.connection", "letter_stops.ended_at", "letter_stops.note", "letter_stops.recipient", "letter_stops.since",
+	"letter_stops.actor", "letter_stops.connection", "letter_stops.ended_at", "letter_stops.note",
+	"letter_stops.recipient", "letter_stops.since",
 	"letter_stops.source_id", "letter_stops.stop_id", "letter_stops.until_on",
-	"letters.answer", "letters.attempts", "letters.deferrals", "letters.digest", "letters.frozen_at", "letters.kind", "letters.language",
+	"letters.answer", "letters.attempts", "letters.deferrals", "letters.digest", "letters.frozen_at", "letters.kind",
+	"letters.language",
 	"letters.looked_at", "letters.sending_at", "letters.setup", "letters.word",
-	"tokens.broken", "tokens.expires_at", "tokens.failures", "tokens.generation", "tokens.lease_holder", "tokens.lease_until", "tokens.reconnect_by",
+	"tokens.broken", "tokens.expires_at", "tokens.failures", "tokens.generation", "tokens.lease_holder",
+	"tokens.lease_until", "tokens.reconnect_by",
 	"tokens.refreshed_at", "tokens.retry_at", "tokens.tenant_id", "tokens.tenant_name",
 	"users.generation", "users.made_at", "users.password_at",
 	"words.reason", "words.said_at", "words.ticket",
-	"writeback_approvals.actor", "writeback_approvals.at", "writeback_approvals.batch", "writeback_approvals.payers", "writeback_approvals.reason",
-	"writeback_runs.at", "writeback_runs.connection", "writeback_runs.problem", "writeback_runs.stuck", "writeback_runs.stuck_at",
+	"writeback_approvals.actor", "writeback_approvals.at", "writeback_approvals.batch", "writeback_approvals.payers",
+	"writeback_approvals.reason",
+	"writeback_runs.at", "writeback_runs.connection", "writeback_runs.problem", "writeback_runs.stuck",
+	"writeback_runs.stuck_at",
 	"writeback_runs.waiting", "writeback_runs.waits_at", "writeback_runs.written",
-	"writebacks.applied_at", "writebacks.approved", "writebacks.attempts", "writebacks.day", "writebacks.day_writes", "writebacks.digest",
-	"writebacks.echoes", "writebacks.foreign_at", "writebacks.frozen_at", "writebacks.known_at", "writebacks.problem", "writebacks.problem_at",
+	"writebacks.applied_at", "writebacks.approved", "writebacks.attempts", "writebacks.day", "writebacks.day_writes",
+	"writebacks.digest",
+	"writebacks.echoes", "writebacks.foreign_at", "writebacks.frozen_at", "writebacks.known_at", "writebacks.problem",
+	"writebacks.problem_at",
 	"writebacks.refused", "writebacks.sent_at", "writebacks.setup", "writebacks.taken", "writebacks.write_id",
 }
 
 // dump is every value of every table, by table and column, in the rows' order.
 func dump(ctx context.Context, l *Ledger) (map[string][]string, error) {
-	tables, err := list(ctx, l, "SELECT lower(name) FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE 'goose_%' ORDER BY name",
+	tables, err := list(ctx, l,
+		"SELECT lower(name) FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE 'goose_%' ORDER BY name",
 		nil, func(s *string) []any { return []any{s} })
 	if err != nil {
 		return nil, err
 	}
 	out := map[string][]string{}
 	for _, table := range tables {
-		columns, err := list(ctx, l, "SELECT lower(name) FROM pragma_table_info(?)", []any{table}, func(s *string) []any { return []any{s} })
+		columns, err := list(ctx, l, "SELECT lower(name) FROM pragma_table_info(?)", []any{table},
+			func(s *string) []any { return []any{s} })
 		if err != nil {
 			return nil, err
 		}
-		key, err := list(ctx, l, "SELECT group_concat(name ORDER BY pk) FROM pragma_table_info(?) WHERE pk > 0", []any{table}, func(s *string) []any { return []any{s} })
+		key, err := list(ctx, l, "SELECT group_concat(name ORDER BY pk) FROM pragma_table_info(?) WHERE pk > 0", []any{table},
+			func(s *string) []any { return []any{s} })
 		if err != nil {
 			return nil, err
 		}
@@ -213,7 +252,8 @@ func (d *desk) fullest() (file []byte) {
 	d.t.Helper()
 	d.fill(8)
 	type column struct{ table, name, kind string }
-	columns, err := list(d.t.Context(), d.Ledger, `SELECT m.name, c.name, c.type FROM sqlite_master m, pragma_table_info(m.name) c
+	columns, err := list(d.t.Context(), d.Ledger,
+		`SELECT m.name, c.name, c.type FROM sqlite_master m, pragma_table_info(m.name) c
 		WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%' AND m.name NOT LIKE 'goose_%' AND c.type IN ('TEXT', 'INTEGER')`,
 		nil, func(c *column) []any { return []any{&c.table, &c.name, &c.kind} })
 	if err := errors.Join(err, d.Close()); err != nil {
@@ -265,13 +305,15 @@ func (d *desk) fullest() (file []byte) {
 		"INSERT INTO runs (connection, kind, trigger, mapping_version, holder, lease_until, started_at, finished_at, outcome, read_kind) "+
 			"SELECT connection, kind, trigger, mapping_version, holder, lease_until, started_at, '"+at+"', 'complete', 'full' FROM runs",
 		"UPDATE attempts SET ended = 'answered', over = 3, end_ticket = 4 WHERE attempt_id IN (SELECT min(attempt_id) FROM attempts GROUP BY action)",
-		"UPDATE payers SET accepted = "+box("payers", "accepted", acme, "c000")+", read_values = "+box("payers", "read_values", acme, "c000")+", read_digest = 'd' WHERE source_id = 'c000'",
+		"UPDATE payers SET accepted = "+box("payers", "accepted", acme, "c000")+", read_values = "+box("payers",
+			"read_values", acme, "c000")+", read_digest = 'd' WHERE source_id = 'c000'",
 		"UPDATE source_records SET lost_by = (SELECT min(plan_id) FROM plans) WHERE source_id = 'c007'",
 		"UPDATE source_records SET forgotten = 'other' WHERE source_id = 'c006'",
 		"UPDATE source_records SET given_up = 3 WHERE source_id = 'c007'",
 		"UPDATE payers SET let_be = 3, stays_at = 3 WHERE source_id = 'c007'",
 		"UPDATE subscription SET problem = 'replaced'",
-		"INSERT INTO users (name, role, password, generation, made_at, password_at) VALUES ('ada', 'admin', "+box("users", "password", "ada")+", 3, '"+at+"', '"+at+"')",
+		"INSERT INTO users (name, role, password, generation, made_at, password_at) VALUES ('ada', 'admin', "+box("users",
+			"password", "ada")+", 3, '"+at+"', '"+at+"')",
 		"UPDATE ledger SET letter_key = "+box("ledger", "letter_key"),
 		"INSERT INTO webhook_rotations (begun_at, refused_at) VALUES ('"+at+"', '"+at+"')",
 	)
@@ -279,7 +321,9 @@ func (d *desk) fullest() (file []byte) {
 	_, err = db.ExecContext(d.t.Context(), "PRAGMA foreign_keys = ON")
 	for _, c := range columns {
 		value := map[string]string{"TEXT": "'" + at + "'", "INTEGER": "3"}[c.kind]
-		_, _ = db.ExecContext(d.t.Context(), fmt.Sprintf("UPDATE %s SET %s = %s WHERE NOT EXISTS (SELECT 1 FROM %[1]s WHERE %[2]s <> '')", c.table, c.name, value))
+		_, _ = db.ExecContext(d.t.Context(),
+			fmt.Sprintf("UPDATE %s SET %s = %s WHERE NOT EXISTS (SELECT 1 FROM %[1]s WHERE %[2]s <> '')", c.table, c.name,
+				value))
 	}
 	if err := errors.Join(err, db.Close()); err != nil {
 		d.t.Fatal(err)

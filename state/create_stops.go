@@ -18,8 +18,9 @@ type CreateCause string
 
 // The causes.
 const (
-	CauseFirstMatching CreateCause = "first_matching" // customers exist that belong to no record, and nobody has finished matching
-	CauseSameBooks     CreateCause = "same_books"     // the records look like the payers of another connection
+	// customers exist that belong to no record, and nobody has finished matching
+	CauseFirstMatching CreateCause = "first_matching"
+	CauseSameBooks     CreateCause = "same_books" // the records look like the payers of another connection
 )
 
 // CreateStop says why a connection creates no customers until a person has decided.
@@ -59,9 +60,11 @@ func (s CreateStop) Sentence() string {
 // Steps returns the steps that show more, or end the stop.
 func (s CreateStop) Steps() []connector.Step {
 	if s.Cause == CauseSameBooks {
-		return []connector.Step{{Do: connector.DoMoveBooks, Of: s.Other, Connection: s.Connection}, {Do: connector.DoSeparateBooks, Of: s.Other, Connection: s.Connection}}
+		return []connector.Step{{Do: connector.DoMoveBooks, Of: s.Other, Connection: s.Connection},
+			{Do: connector.DoSeparateBooks, Of: s.Other, Connection: s.Connection}}
 	}
-	return []connector.Step{{Do: connector.DoMatch, Connection: s.Connection}, {Do: connector.DoFinishMatching, Connection: s.Connection}}
+	return []connector.Step{{Do: connector.DoMatch, Connection: s.Connection},
+		{Do: connector.DoFinishMatching, Connection: s.Connection}}
 }
 
 // Next says how a person can end the stop, with Steps.
@@ -276,7 +279,8 @@ var ErrMatchingOpen = errors.New("nobody has finished the matching of this conne
 // record. It fails with ErrMatchingOpen.
 func (tx *Tx) ReopenMatching(connection, actor, reason string) error {
 	if err := tx.must(ErrMatchingOpen, `UPDATE create_stops SET finished_at = NULL, finished_by = '', since = ?
-		WHERE connection = ? AND cause = 'first_matching' AND finished_at IS NOT NULL`, stamp(tx.now), connection); err != nil {
+		WHERE connection = ? AND cause = 'first_matching' AND finished_at IS NOT NULL`, stamp(tx.now),
+		connection); err != nil {
 		return err
 	}
 	return tx.Audit(Entry{Actor: actor, Action: "reopen matching", Subject: connection, Reason: reason})
@@ -284,10 +288,12 @@ func (tx *Tx) ReopenMatching(connection, actor, reason string) error {
 
 // retellLimits replaces a part of the reason for which a plan of a connection waits.
 func (tx *Tx) retellLimits(connection, old, with string) error {
-	return tx.exec("UPDATE plans SET limits = replace(limits, ?, ?) WHERE connection = ? AND state = 'waiting'", old, with, connection)
+	return tx.exec("UPDATE plans SET limits = replace(limits, ?, ?) WHERE connection = ? AND state = 'waiting'", old, with,
+		connection)
 }
 
 // stoppedCreates returns how many pending creates of a connection wait for a person's decision.
 func (tx *Tx) stoppedCreates(connection string) (n int, err error) {
-	return n, tx.row([]any{&n}, "SELECT count(*) FROM changes c WHERE c.connection = ? AND c.lane = 'customer' AND c.action = 'create' AND c.state = 'pending' AND "+waitsForPerson, connection)
+	return n, tx.row([]any{&n},
+		"SELECT count(*) FROM changes c WHERE c.connection = ? AND c.lane = 'customer' AND c.action = 'create' AND c.state = 'pending' AND "+waitsForPerson, connection)
 }

@@ -26,12 +26,15 @@ func TestWhatPeopleSaidOfMatchingOutlivesThePlans(t *testing.T) {
 		}
 		return StopsText(stops)
 	}
-	save(CreateStop{Cause: CauseFirstMatching, Customers: 41}, CreateStop{Cause: CauseSameBooks, Other: "before", Customers: 1})
-	if got := texts(); !strings.Contains(got, "41 customers exist") || !strings.Contains(got, "1 record of acme looks like payers of before") {
+	save(CreateStop{Cause: CauseFirstMatching, Customers: 41},
+		CreateStop{Cause: CauseSameBooks, Other: "before", Customers: 1})
+	if got := texts(); !strings.Contains(got, "41 customers exist") ||
+		!strings.Contains(got, "1 record of acme looks like payers of before") {
 		t.Errorf("it says %q", got)
 	}
 	save(CreateStop{Cause: CauseFirstMatching, Customers: 41, Records: 5})
-	if got := texts(); !strings.Contains(got, "that belong to no record yet, and 5 records look like one of them. No customer") {
+	if got := texts(); !strings.Contains(got,
+		"that belong to no record yet, and 5 records look like one of them. No customer") {
 		t.Errorf("of candidates it says %q", got)
 	}
 	save(CreateStop{Cause: CauseFirstMatching, Customers: 1})

@@ -35,18 +35,19 @@ type Decision struct {
 	Topic       Topic               // of Reason
 	Contested   bool                // another record has the key
 	Left        bool                // the record is excluded or gone: what a person said of its leaving lapses otherwise
-	Waits       bool                // for time or an answer: it is decided on again by the next plan, and till then the run is not complete
-	Reason      connector.Reason    // why it is held, or what a person should know; "" for none
-	Detail      string
-	Also        connector.Reason // what is the matter with its customer, where Reason is about the record; "" for nothing
-	OfMandate   connector.Reason // what a person should know of the customer's mandate; "" for nothing
-	Awaited     string           // of OfMandate, in words: until when a request is waited for; "" where that is not known
-	Label       *NewLabel        // the record's label; nil to keep the stored one
-	Likeness    *Likeness        // the payer's traits; nil to keep the stored ones
-	Customer    *NewChange       // the change of the customer; nil for none
-	Link        bool             // a signing link is to be asked for
-	Unasked     Unasked          // why none is asked for by the mapping's rule or a person's decision
-	Facts       PlanFacts        // by which it was decided
+	// for time or an answer: it is decided on again by the next plan, and till then the run is not complete
+	Waits     bool
+	Reason    connector.Reason // why it is held, or what a person should know; "" for none
+	Detail    string
+	Also      connector.Reason // what is the matter with its customer, where Reason is about the record; "" for nothing
+	OfMandate connector.Reason // what a person should know of the customer's mandate; "" for nothing
+	Awaited   string           // of OfMandate, in words: until when a request is waited for; "" where that is not known
+	Label     *NewLabel        // the record's label; nil to keep the stored one
+	Likeness  *Likeness        // the payer's traits; nil to keep the stored ones
+	Customer  *NewChange       // the change of the customer; nil for none
+	Link      bool             // a signing link is to be asked for
+	Unasked   Unasked          // why none is asked for by the mapping's rule or a person's decision
+	Facts     PlanFacts        // by which it was decided
 }
 
 // class returns the record's class. What is told of the mandate counts on top of it: see countRun.
@@ -198,7 +199,8 @@ type conclusion struct {
 // conclusion returns what the decision leaves on a record with this present content. newest is the wanted hash of its
 // newest change.
 func (d Decision) conclusion(content, newest string) conclusion {
-	c := conclusion{verdict: d.Verdict, waits: d.Waits, rests: d.rests(), contested: d.Contested, class: d.class(), unasked: d.Unasked, facts: d.Facts}
+	c := conclusion{verdict: d.Verdict, waits: d.Waits, rests: d.rests(), contested: d.Contested, class: d.class(),
+		unasked: d.Unasked, facts: d.Facts}
 	if d.Customer != nil || d.Facts.hash == newest {
 		c.facts.hash = ""
 	}
@@ -217,7 +219,8 @@ func (tx *Tx) conclude(connection, mapping string, decided map[conclusion][]stri
 		}
 		if err := tx.exec(`UPDATE source_records SET planned_hash = CASE ?3 WHEN '' THEN '`+sameContent+`' ELSE ?3 END, planned_mapping = ?4, decision = ?5, replan = ?6, rests = ?7,
 			contested = ?8, class = ?9, not_asked = ?10, not_asked_line = ?11, not_asked_condition = ?12, unfit = ?13, wanted_hash = ?14, plan_flags = ?15 WHERE connection = ?1 AND source_id IN (SELECT value FROM json_each(?2))`,
-			connection, string(page), c.content, mappingTag(mapping), c.verdict, c.waits, c.rests, c.contested, c.class, c.unasked.Why, c.unasked.Line, c.unasked.Condition, c.facts.unfit, c.facts.hash, c.facts.flags); err != nil {
+			connection, string(page), c.content, mappingTag(mapping), c.verdict, c.waits, c.rests, c.contested, c.class,
+			c.unasked.Why, c.unasked.Line, c.unasked.Condition, c.facts.unfit, c.facts.hash, c.facts.flags); err != nil {
 			return fmt.Errorf("note what was decided on records: %w", err)
 		}
 	}
@@ -239,7 +242,8 @@ func (tx *Tx) add(run int64, connection string, new additions) error {
 	}
 	if err := connector.Wrap(tx.insertRows(`INSERT INTO changes
 		(plan_id, run_id, connection, updated_at, first_plan, state, change_id, source_id, lane, action, change_hash, wanted, wanted_hash, diff, blanks, identity, scopes, unlinks, billing_id) VALUES `,
-		"(?1, ?2, ?3, ?4, ?1, 'pending', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''))", new.changes, "", new.plan, run, connection, stamp(tx.now)), "save changes"); err != nil {
+		"(?1, ?2, ?3, ?4, ?1, 'pending', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''))", new.changes, "", new.plan, run,
+		connection, stamp(tx.now)), "save changes"); err != nil {
 		return err
 	}
 	return tx.replaceFindings(new.findings...)
@@ -268,28 +272,30 @@ func (tx *Tx) beforehand(connection string, decisions []Decision) ([]before, err
 	}
 	err = tx.each(`SELECT j.key, r.content_hash, `+stands+`, coalesce(`+newestWanted+`, ''), p.source_id IS NOT NULL, coalesce(p.likeness, ''), EXISTS (SELECT 1 FROM attention a WHERE a.connection = ?1 AND a.source_id = j.value)
 		FROM json_each(?2) j CROSS JOIN source_records r ON r.connection = ?1 AND r.source_id = j.value
-		LEFT JOIN payers p ON p.connection = ?1 AND p.source_id = j.value`, []any{connection, string(page)}, func(scan func(...any) error) error {
-		var at int
-		var b before
-		err := scan(&at, &b.content, &b.stands, &b.wanted, &b.payer, &b.like, &b.told)
-		known[at] = b
-		return err
-	})
+		LEFT JOIN payers p ON p.connection = ?1 AND p.source_id = j.value`, []any{connection, string(page)},
+		func(scan func(...any) error) error {
+			var at int
+			var b before
+			err := scan(&at, &b.content, &b.stands, &b.wanted, &b.payer, &b.like, &b.told)
+			known[at] = b
+			return err
+		})
 	if err != nil {
 		return nil, err
 	}
 	return known, tx.each(`SELECT j.key, c.lane, c.change_id, c.state, c.change_hash FROM json_each(?2) j
-		CROSS JOIN changes c ON c.connection = ?1 AND c.source_id = j.value AND `+openStates, []any{connection, string(page)}, func(scan func(...any) error) error {
-		var at int
-		var lane string
-		var c openChange
-		err := scan(&at, &lane, &c.id, &c.state, &c.hash)
-		if known[at].open == nil {
-			known[at].open = map[string]openChange{}
-		}
-		known[at].open[lane] = c
-		return err
-	})
+		CROSS JOIN changes c ON c.connection = ?1 AND c.source_id = j.value AND `+openStates, []any{connection, string(page)},
+		func(scan func(...any) error) error {
+			var at int
+			var lane string
+			var c openChange
+			err := scan(&at, &lane, &c.id, &c.state, &c.hash)
+			if known[at].open == nil {
+				known[at].open = map[string]openChange{}
+			}
+			known[at].open[lane] = c
+			return err
+		})
 }
 
 // saveDecision stores a decision on a record with these known facts, without its label, its conclusion and
@@ -330,7 +336,8 @@ func (tx *Tx) dropPlanned(connection, sourceID string, lanes ...string) error {
 
 // replaceChanges makes a decision's change the one pending change of each of its payer's lanes; the
 // open ones are given.
-func (tx *Tx) replaceChanges(run int64, connection string, d Decision, open map[string]openChange, new *additions) error {
+func (tx *Tx) replaceChanges(run int64, connection string, d Decision, open map[string]openChange,
+	new *additions) error {
 	var link *NewChange
 	if d.Link {
 		link = &NewChange{Action: connector.ActionLink}
@@ -340,7 +347,8 @@ func (tx *Tx) replaceChanges(run int64, connection string, d Decision, open map[
 		tx.replaceChange(run, connection, d.SourceID, LaneMandate, open[LaneMandate], link, new))
 }
 
-func (tx *Tx) replaceChange(run int64, connection, sourceID, lane string, open openChange, want *NewChange, new *additions) error {
+func (tx *Tx) replaceChange(run int64, connection, sourceID, lane string, open openChange, want *NewChange,
+	new *additions) error {
 	hash := ""
 	if want != nil {
 		hash = want.hash(connection, sourceID)
@@ -350,7 +358,8 @@ func (tx *Tx) replaceChange(run int64, connection, sourceID, lane string, open o
 	case open.state != connector.ChangePending, open.hash == hash:
 		return nil // sent changes come first, and equal ones stay
 	default:
-		if err := tx.exec("UPDATE changes SET state = 'void', updated_at = ? WHERE change_id = ?", stamp(tx.now), open.id); err != nil {
+		if err := tx.exec("UPDATE changes SET state = 'void', updated_at = ? WHERE change_id = ?", stamp(tx.now),
+			open.id); err != nil {
 			return err
 		}
 	}

@@ -15,7 +15,8 @@ func TestADecisionMakesPayerAttentionAndChange(t *testing.T) {
 	r := record("c1", "Ada")
 	d.save(run, acme, r)
 	want := customer("c1", "Ada")
-	v := included(r, &NewChange{Action: connector.ActionCreate, Wanted: want, Diff: connector.Diff(connector.Customer{}, want)})
+	v := included(r, &NewChange{Action: connector.ActionCreate, Wanted: want,
+		Diff: connector.Diff(connector.Customer{}, want)})
 	v.Link, v.Topic = true, TopicLink
 	d.decide(run, acme, v.Because(connector.ReasonLikeness, ""))
 
@@ -36,7 +37,8 @@ func TestADecisionMakesPayerAttentionAndChange(t *testing.T) {
 		t.Errorf("the mandate's change is %+v, want a link request", l)
 	}
 	rows, err := d.AttentionOf(t.Context(), acme, "c1")
-	if err != nil || len(rows) != 1 || rows[0].Reason != "likeness" || rows[0].Detail != connector.ReasonLikeness.Sentence() {
+	if err != nil || len(rows) != 1 || rows[0].Reason != "likeness" ||
+		rows[0].Detail != connector.ReasonLikeness.Sentence() {
 		t.Errorf("attention is %+v, %v; want the likeness with its sentence", rows, err)
 	}
 
@@ -122,7 +124,8 @@ func TestADecisionIsNotStoredOverWhatAReadHasShownSince(t *testing.T) {
 			return tx.saveHeld(&Known{Payer: p}, HeldValues{Instead: true, Values: &values})
 		},
 		"a doubled key": func(tx *Tx, p Payer) error {
-			_, err := tx.SaveRemote(connector.RemoteCustomer{ID: "b2", Name: "Other", ExternalData: map[string]string{"acct": "c1"}}, 1)
+			_, err := tx.SaveRemote(connector.RemoteCustomer{ID: "b2", Name: "Other",
+				ExternalData: map[string]string{"acct": "c1"}}, 1)
 			return err
 		},
 		"a word to try again": func(tx *Tx, p Payer) error {

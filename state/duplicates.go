@@ -20,13 +20,14 @@ type DuplicateCustomers struct {
 // reports, so these end by themselves.
 func (tx *Tx) SaveDuplicates(found []DuplicateCustomers) error {
 	known, now := map[[2]string]string{}, stamp(tx.now)
-	if err := tx.each("SELECT billing_id, other_id, since FROM duplicate_customers", nil, func(scan func(...any) error) error {
-		var id [2]string
-		var since string
-		err := scan(&id[0], &id[1], &since)
-		known[id] = since
-		return err
-	}); err != nil {
+	if err := tx.each("SELECT billing_id, other_id, since FROM duplicate_customers", nil,
+		func(scan func(...any) error) error {
+			var id [2]string
+			var since string
+			err := scan(&id[0], &id[1], &since)
+			known[id] = since
+			return err
+		}); err != nil {
 		return fmt.Errorf("read the customers that look like one payer: %w", err)
 	}
 	if err := tx.exec("DELETE FROM duplicate_customers"); err != nil {
@@ -55,7 +56,8 @@ type OpenDuplicate struct {
 
 // OpenDuplicates returns the reported second customers of one record, the best match first.
 func (l *Ledger) OpenDuplicates(ctx context.Context, of RecordID) ([]OpenDuplicate, error) {
-	found, err := list(ctx, l, "SELECT connection, source_id, billing_id, other_id, score, reasons, detail FROM open_duplicates WHERE connection = ? AND source_id = ? ORDER BY score DESC, other_id",
+	found, err := list(ctx, l,
+		"SELECT connection, source_id, billing_id, other_id, score, reasons, detail FROM open_duplicates WHERE connection = ? AND source_id = ? ORDER BY score DESC, other_id",
 		[]any{of.Connection, of.SourceID}, func(d *OpenDuplicate) []any {
 			return []any{&d.Connection, &d.SourceID, &d.BillingID, &d.OtherID, &d.Score, &d.Reasons, &d.Detail}
 		})
@@ -104,11 +106,12 @@ func (l *Ledger) doubled(ctx context.Context, of ...RecordID) (map[RecordID]Told
 		query, args = query+" WHERE connection = ? AND source_id = ?", append(args, id.Connection, id.SourceID)
 	}
 	out := map[RecordID]Told{}
-	err := each(ctx, l, query+" GROUP BY connection, source_id", args, func(r *row) []any { return []any{&r.Connection, &r.SourceID, &r.since} }, func(r row) error {
-		since, err := parseTime(r.since)
-		out[r.RecordID] = Told{Reason: connector.ReasonDuplicateCustomer, Since: since}
-		return err
-	})
+	err := each(ctx, l, query+" GROUP BY connection, source_id", args,
+		func(r *row) []any { return []any{&r.Connection, &r.SourceID, &r.since} }, func(r row) error {
+			since, err := parseTime(r.since)
+			out[r.RecordID] = Told{Reason: connector.ReasonDuplicateCustomer, Since: since}
+			return err
+		})
 	if err != nil {
 		return nil, fmt.Errorf("look for second customers of payers: %w", err)
 	}

@@ -17,7 +17,8 @@ func twice(t *testing.T, pairs ...[2]string) *desk {
 		d.planLinkedPayer("c"+id, "b"+id)
 		d.saveRemote(connector.RemoteCustomer{ID: "b" + id, Name: "Ada Ltd"}, 1)
 	}
-	d.saveRemote(connector.RemoteCustomer{ID: "b9", Name: "Ada Ltd", Mandate: &connector.Mandate{ID: "m9", Status: connector.MandateActive}}, 1)
+	d.saveRemote(connector.RemoteCustomer{ID: "b9", Name: "Ada Ltd",
+		Mandate: &connector.Mandate{ID: "m9", Status: connector.MandateActive}}, 1)
 	d.foundAlike(pairs...)
 	return d
 }
@@ -63,9 +64,12 @@ func TestASecondCustomerIsToldUntilItIsSettled(t *testing.T) {
 		"the customer is not the record's":        {[2]string{"b0", "b9"}, reject("c0", "b9"), free, nil},
 		"one record is not the other's customer":  {[2]string{"b0", "b1"}, reject("c1", "b0"), linked, nil},
 		"another customer is not the record's":    {[2]string{"b0", "b9"}, reject("c0", "b1"), free, free},
-		"the records are two payers":              {[2]string{"b0", "b1"}, func(tx *Tx) error { _, err := tx.TellApart(acme, "c1", "c0"); return err }, linked, nil},
-		"the second customer is gone":             {[2]string{"b0", "b9"}, func(tx *Tx) error { _, err := tx.ForgetRemote("b9", 5); return err }, free, nil},
-		"they match no more":                      {[2]string{"b0", "b9"}, func(tx *Tx) error { return tx.SaveDuplicates(nil) }, free, nil},
+		"the records are two payers": {[2]string{"b0", "b1"},
+			func(tx *Tx) error { _, err := tx.TellApart(acme, "c1", "c0"); return err }, linked, nil},
+		"the second customer is gone": {[2]string{"b0", "b9"},
+			func(tx *Tx) error { _, err := tx.ForgetRemote("b9", 5); return err }, free, nil},
+		"they match no more": {[2]string{"b0", "b9"},
+			func(tx *Tx) error { return tx.SaveDuplicates(nil) }, free, nil},
 		"the record is given up": {[2]string{"b0", "b9"}, func(tx *Tx) error {
 			_, err := tx.GiveUp(RecordID{acme, "c0"}, "h", Entry{Actor: "ada", Action: "give up", Subject: "c0"})
 			return err
@@ -111,7 +115,8 @@ func TestThatTheyAreTwoPayersCanBeTakenBack(t *testing.T) {
 	if err != nil || !slices.Equal(seconds, []string{"b9"}) {
 		t.Fatalf("the word on %q can be taken back: %v", seconds, err)
 	}
-	if err := d.Do(t.Context(), func(tx *Tx) error { return tx.TakeWordBack(acme, "c0", "b8") }); !errors.Is(err, ErrLinkedAlready) {
+	if err := d.Do(t.Context(), func(tx *Tx) error { return tx.TakeWordBack(acme, "c0", "b8") }); !errors.Is(err,
+		ErrLinkedAlready) {
 		t.Errorf("a word that decided on the link is taken back: %v", err)
 	}
 	d.do(func(tx *Tx) error { return tx.TakeWordBack(acme, "c0", "b9") })
@@ -151,7 +156,8 @@ func TestASecondCustomerIsAFindingEverywhere(t *testing.T) {
 		t.Errorf("counted are %+v: %v", counts, err)
 	}
 	s, err := d.StandingOf(ctx, id)
-	if err != nil || s.Told[ToldDuplicate].Reason != connector.ReasonDuplicateCustomer || s.Told[ToldDuplicate].Since.IsZero() {
+	if err != nil || s.Told[ToldDuplicate].Reason != connector.ReasonDuplicateCustomer ||
+		s.Told[ToldDuplicate].Since.IsZero() {
 		t.Errorf("it stands at %+v: %v", s, err)
 	}
 	if err := d.EachOutline(ctx, func(o Standing) error {
@@ -171,7 +177,8 @@ func TestAPairThatIsFoundAgainKeepsItsTime(t *testing.T) {
 	d.clock.move(24 * 3600e9)
 	d.foundAlike([2]string{"b0", "b9"}, [2]string{"b1", "b9"})
 	for id, as := range map[string]bool{"b0": true, "b1": false} {
-		if got := one[string](t, d.Ledger, "SELECT since FROM duplicate_customers WHERE billing_id = ?", id); (got == since) != as {
+		if got := one[string](t, d.Ledger, "SELECT since FROM duplicate_customers WHERE billing_id = ?",
+			id); (got == since) != as {
 			t.Errorf("%s is told since %s, the first was since %s", id, got, since)
 		}
 	}
@@ -180,11 +187,13 @@ func TestAPairThatIsFoundAgainKeepsItsTime(t *testing.T) {
 func TestTheMandateOfACustomerThatIsNobodysIsKnown(t *testing.T) {
 	t.Parallel()
 	d := twice(t)
-	c := connector.RemoteCustomer{ID: "b9", Name: "Ada Ltd", Mandate: &connector.Mandate{ID: "m9", Status: connector.MandateCancelled}}
+	c := connector.RemoteCustomer{ID: "b9", Name: "Ada Ltd",
+		Mandate: &connector.Mandate{ID: "m9", Status: connector.MandateCancelled}}
 	d.saveRemote(c, 2)
 	c.Mandate = nil // a read that shows none says nothing of it
 	d.saveRemote(c, 3)
-	if got := one[string](t, d.Ledger, "SELECT mandate_status FROM remote_profiles WHERE billing_id = 'b9'"); got != "CANCELLED" {
+	if got := one[string](t, d.Ledger,
+		"SELECT mandate_status FROM remote_profiles WHERE billing_id = 'b9'"); got != "CANCELLED" {
 		t.Errorf("its mandate is %s, want CANCELLED", got)
 	}
 	newest := one[int64](t, d.Ledger, "SELECT saved FROM remote_profiles WHERE billing_id = 'b9'")

@@ -92,7 +92,8 @@ func postgresSteps(db *sql.DB) (*goose.Provider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare the migrations: %w", err)
 	}
-	p, err := goose.NewProvider(goose.DialectPostgres, db, scripts, goose.WithDisableGlobalRegistry(true), goose.WithSessionLocker(turns))
+	p, err := goose.NewProvider(goose.DialectPostgres, db, scripts, goose.WithDisableGlobalRegistry(true),
+		goose.WithSessionLocker(turns))
 	return p, connector.Wrap(err, "prepare the migrations")
 }
 
@@ -127,7 +128,9 @@ func (e *postgres) begin(tx *Tx) error {
 		return err
 	}
 	var now time.Time
-	if err := tx.row([]any{&now, &tx.id, &tx.timeline}, "SELECT clock_timestamp(), pg_current_xact_id()::text, "+timeline+" FROM pg_advisory_xact_lock(?)", e.lock(writersLock)); err != nil {
+	if err := tx.row([]any{&now, &tx.id, &tx.timeline},
+		"SELECT clock_timestamp(), pg_current_xact_id()::text, "+timeline+" FROM pg_advisory_xact_lock(?)",
+		e.lock(writersLock)); err != nil {
 		return tx.abandon(err)
 	}
 	e.server.hear(now)
@@ -237,14 +240,16 @@ func (*postgres) catalogue() string {
 }
 
 func (*postgres) patient(ctx context.Context, in executor) error {
-	_, err := in.ExecContext(ctx, "SELECT set_config('statement_timeout', '0', true), set_config('idle_in_transaction_session_timeout', '0', true)")
+	_, err := in.ExecContext(ctx,
+		"SELECT set_config('statement_timeout', '0', true), set_config('idle_in_transaction_session_timeout', '0', true)")
 	return err
 }
 
 // raise takes numbers until the highest is behind. All accounts share the sequences, so none may be
 // set back. A sequence is only set far ahead, out of reach meanwhile.
 func (*postgres) raise(tx *Tx) error {
-	raises, err := tx.l.ids(context.Background(), `SELECT format('SELECT CASE WHEN n.highest - n.given > 100000 THEN setval(%1$L, n.highest) ELSE (SELECT count(nextval(%1$L)) FROM generate_series(1, n.highest - n.given)) END
+	raises, err := tx.l.ids(context.Background(),
+		`SELECT format('SELECT CASE WHEN n.highest - n.given > 100000 THEN setval(%1$L, n.highest) ELSE (SELECT count(nextval(%1$L)) FROM generate_series(1, n.highest - n.given)) END
 			FROM (SELECT coalesce(max(%2$I), 0) AS highest, (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM %1$s) AS given FROM %3$I) n', pg_get_serial_sequence('main.' || r.relname, c.attname), c.attname, r.relname)
 		FROM pg_class r JOIN pg_attribute a ON a.attrelid = r.oid AND a.attname = 'account' JOIN pg_attribute c ON c.attrelid = r.oid AND c.attidentity <> ''
 		WHERE r.relkind = 'r' AND r.relnamespace = 'main'::regnamespace`)
@@ -257,7 +262,8 @@ func (*postgres) raise(tx *Tx) error {
 }
 
 func (*postgres) hasColumn(ctx context.Context, db books, table, column string) (has bool, err error) {
-	err = db.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM information_schema.columns WHERE table_schema = ? AND table_name = ? AND column_name = ?)",
+	err = db.QueryRowContext(ctx,
+		"SELECT EXISTS (SELECT 1 FROM information_schema.columns WHERE table_schema = ? AND table_name = ? AND column_name = ?)",
 		postgresSchema, table, column).Scan(&has)
 	return has, err
 }
@@ -316,7 +322,8 @@ func postgresTrouble(err error) trouble {
 	}
 	var never *pgconn.ConnectError
 	var network net.Error
-	if errors.As(err, &never) || errors.As(err, &network) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+	if errors.As(err, &never) || errors.As(err, &network) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
 		return cutOff
 	}

@@ -26,7 +26,8 @@ func onServer(t *testing.T) *desk {
 func TestAServersErrorsAreToldByWhatTheyMean(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[string]trouble{
-		"57P01": cutOff, "08006": cutOff, "25P03": cutOff, "53100": diskFull, "58030": diskFull, "55P03": inUse, "53300": inUse, "40P01": inUse,
+		"57P01": cutOff, "08006": cutOff, "25P03": cutOff, "53100": diskFull, "58030": diskFull, "55P03": inUse,
+		"53300": inUse, "40P01": inUse,
 		"25006": readOnly, "XX001": corrupt, "23505": none, "22021": none, "42601": none, "57014": tooSlow,
 	} {
 		if got := troubleOf(fmt.Errorf("write: %w", &pgconn.PgError{Code: code})); got != want {
@@ -49,7 +50,8 @@ var errOfOurs = errors.New("another run is open")
 func TestAnAddressThatCannotBeReadIsNotShown(t *testing.T) {
 	t.Parallel()
 	_, err := OpenServer(t.Context(), ServerOptions{Address: "postgres://ledger:open-sesame@host:port/db"})
-	if !errors.Is(err, ErrServer) || strings.Contains(err.Error(), "sesame") || !strings.Contains(err.Error(), "postgres://USER") {
+	if !errors.Is(err, ErrServer) || strings.Contains(err.Error(), "sesame") ||
+		!strings.Contains(err.Error(), "postgres://USER") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -65,7 +67,8 @@ func TestASessionThatTheServerEndsTakesItsBatchAlongAndTheNextWriteWorks(t *test
 			return err
 		}
 		var ended bool
-		if err := server.QueryRowContext(t.Context(), "SELECT pg_terminate_backend(?, 5000)", pid).Scan(&ended); err != nil || !ended {
+		if err := server.QueryRowContext(t.Context(), "SELECT pg_terminate_backend(?, 5000)", pid).Scan(&ended); err != nil ||
+			!ended {
 			t.Errorf("end the session: %t, %v", ended, err)
 		}
 		return note("lost, too")(tx)
@@ -95,7 +98,8 @@ func TestWritersOfOneLedgerTakeTurns(t *testing.T) {
 	d := onServer(t)
 	other := rawDB(t, d.opts.Path)
 	free := func() (free bool) {
-		if err := other.QueryRowContext(t.Context(), "SELECT pg_try_advisory_xact_lock(?)", d.below.(*postgres).lock(writersLock)).Scan(&free); err != nil {
+		if err := other.QueryRowContext(t.Context(), "SELECT pg_try_advisory_xact_lock(?)",
+			d.below.(*postgres).lock(writersLock)).Scan(&free); err != nil {
 			t.Error(err)
 		}
 		return free
@@ -139,7 +143,8 @@ func TestWhoWaitsForTooLongIsToldInWords(t *testing.T) {
 	d := onServer(t)
 	d.do(note("before"))
 	for name, c := range map[string]struct{ setting, statement, says string }{
-		"another keeps it": {"lock_timeout", "SELECT 1 FROM pg_advisory_xact_lock(77)", "somebody else keeps this account's ledger"},
+		"another keeps it": {"lock_timeout", "SELECT 1 FROM pg_advisory_xact_lock(77)",
+			"somebody else keeps this account's ledger"},
 		"a slow statement": {"statement_timeout", "SELECT 1 FROM pg_sleep(60)", "gave up a statement"},
 	} {
 		other, err := rawDB(t, d.opts.Path).BeginTx(t.Context(), nil)
@@ -156,7 +161,8 @@ func TestWhoWaitsForTooLongIsToldInWords(t *testing.T) {
 			var one int
 			return tx.row([]any{&one}, c.statement)
 		})
-		if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "SQLSTATE") || !Unwritable(err) {
+		if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "SQLSTATE") ||
+			!Unwritable(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err := other.Rollback(); err != nil {

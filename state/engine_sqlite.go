@@ -57,7 +57,8 @@ func newSQLiteFile(folder *files.Folder, name string) *sqliteFile {
 
 // with returns how the file is opened with the settings of every connection and these.
 func (e *sqliteFile) with(settings string) string {
-	return (&url.URL{Scheme: "file", Path: e.path}).String() + fmt.Sprintf("?_pragma=busy_timeout(%d)", BusyTimeout.Milliseconds()) +
+	return (&url.URL{Scheme: "file", Path: e.path}).String() +
+		fmt.Sprintf("?_pragma=busy_timeout(%d)", BusyTimeout.Milliseconds()) +
 		"&mode=rw&_pragma=foreign_keys(1)&_pragma=trusted_schema(0)&_pragma=temp_store(2)" + settings
 }
 
@@ -110,7 +111,8 @@ func (e *sqliteFile) open(ctx context.Context, l *Ledger) (err error) {
 
 // openWriter opens the connection that writes the file.
 func openWriter(e *sqliteFile) (*sql.DB, error) {
-	db, err := sql.Open("sqlite", e.with("&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=secure_delete(1)&_pragma=cache_size(-16000)&_pragma=wal_autocheckpoint(8000)&_txlock=immediate"))
+	db, err := sql.Open("sqlite",
+		e.with("&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=secure_delete(1)&_pragma=cache_size(-16000)&_pragma=wal_autocheckpoint(8000)&_txlock=immediate"))
 	if err != nil {
 		return nil, fmt.Errorf("open the ledger: %w", err)
 	}
@@ -137,7 +139,8 @@ func (e *sqliteFile) migrate(ctx context.Context, l *Ledger) error {
 		}
 	}
 	versions := func(ctx context.Context) (current, target int64, err error) { return sqliteVersions(ctx, p, l.writer) }
-	if err := upgrade(ctx, versions, func(ctx context.Context, current int64) error { return e.up(ctx, p, l, current) }, newer, before); err != nil || !migrated {
+	if err := upgrade(ctx, versions, func(ctx context.Context, current int64) error { return e.up(ctx, p, l, current) },
+		newer, before); err != nil || !migrated {
 		return err
 	}
 	return e.noteSchema(ctx, l)
@@ -279,6 +282,7 @@ func (*sqliteFile) raise(*Tx) error { return nil }
 
 // hasColumn reports whether the schema, which may be an older one, has a column.
 func (*sqliteFile) hasColumn(ctx context.Context, db books, table, column string) (has bool, err error) {
-	err = db.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM pragma_table_info(?) WHERE name = ?)", table, column).Scan(&has)
+	err = db.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM pragma_table_info(?) WHERE name = ?)", table,
+		column).Scan(&has)
 	return has, err
 }

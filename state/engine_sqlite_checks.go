@@ -35,18 +35,23 @@ func prepareFile(folder *files.Folder, name string) error {
 			return nil // another process made it in the meantime
 		}
 		if err != nil {
-			return &OpenError{Path: path, Why: "it could not be made: " + plain(err), Next: "Check that the folder exists and may be written to."}
+			return &OpenError{Path: path, Why: "it could not be made: " + plain(err),
+				Next: "Check that the folder exists and may be written to."}
 		}
 		return errors.Join(f.Close(), refusePlanted(folder, name))
 	case err != nil:
 		return &OpenError{Path: path, Why: plain(err), Next: "Check the path and its permissions."}
 	case !info.Mode().IsRegular():
-		return &OpenError{Path: path, Why: "it is not a regular file", Next: "Name the file itself in ledger.path, not a folder or a symbolic link."}
+		return &OpenError{Path: path, Why: "it is not a regular file",
+			Next: "Name the file itself in ledger.path, not a folder or a symbolic link."}
 	case info.Size() > 0 && info.Size() < smallestDB:
 		// SQLite would take the rest of a ledger for a new one.
-		return &OpenError{Path: path, Why: "the file is cut short", Next: "Keep the file as it is and restore the last backup."}
+		return &OpenError{Path: path, Why: "the file is cut short",
+			Next: "Keep the file as it is and restore the last backup."}
 	case info.Mode().Perm()&0o077 != 0:
-		return &OpenError{Path: path, Why: fmt.Sprintf("other users of this machine may open it (mode %04o)", info.Mode().Perm()), Next: "Run: chmod 600 " + path}
+		return &OpenError{Path: path,
+			Why:  fmt.Sprintf("other users of this machine may open it (mode %04o)", info.Mode().Perm()),
+			Next: "Run: chmod 600 " + path}
 	}
 	if err := refuseReadOnly(path); err != nil {
 		return err
@@ -57,7 +62,8 @@ func prepareFile(folder *files.Folder, name string) error {
 // refusePlanted refuses a ledger if a foreign file is in the place of one of SQLite's own files. As root,
 // SQLite gives the files it finds there to the ledger's owner.
 func refusePlanted(folder *files.Folder, name string) error {
-	if err := connector.Each([]string{"-wal", "-shm", "-journal"}, func(ending string) error { return folder.CheckBeside(name+ending, name) }); err != nil {
+	if err := connector.Each([]string{"-wal", "-shm", "-journal"},
+		func(ending string) error { return folder.CheckBeside(name+ending, name) }); err != nil {
 		return &OpenError{
 			Path: filepath.Join(folder.Path(), name), Why: err.Error(),
 			Next: "Find out how it came there and move it away; if it is SQLite's own, give it to the ledger's owner.",
@@ -107,7 +113,8 @@ func (e *sqliteFile) checkFile(ctx context.Context, seal *sealer) (fresh bool, e
 		}
 	}
 	if tables > 0 && id != applicationID {
-		return false, &OpenError{Path: path, Why: "it is a database of another program", Next: "Give ledger.path a file of its own."}
+		return false, &OpenError{Path: path, Why: "it is a database of another program",
+			Next: "Give ledger.path a file of its own."}
 	}
 	if tables > 0 {
 		if err := e.checkSchema(ctx, db, seal); err != nil {
@@ -148,11 +155,13 @@ func (l *Ledger) markFile(ctx context.Context) error {
 func (*sqliteFile) checkSettings(ctx context.Context, db executor) error {
 	for _, want := range []struct{ pragma, value string }{
 		{"journal_mode", "wal"}, {"synchronous", "2"}, {"foreign_keys", "1"}, {"trusted_schema", "0"}, {"secure_delete", "1"},
-		{"temp_store", "2"}, // in memory: a missing folder for temporary files looks like a full disk, and sorted values would be there in clear
+		// in memory: a missing folder for temporary files looks like a full disk, and sorted values would be there in clear
+		{"temp_store", "2"},
 	} {
 		var got string
 		if err := db.QueryRowContext(ctx, "PRAGMA "+want.pragma).Scan(&got); err != nil || got != want.value {
-			return fmt.Errorf("check the ledger's setting %s: want %s, got %q: %w", want.pragma, want.value, got, errors.Join(err, errUnsafe))
+			return fmt.Errorf("check the ledger's setting %s: want %s, got %q: %w", want.pragma, want.value, got,
+				errors.Join(err, errUnsafe))
 		}
 	}
 	var version string

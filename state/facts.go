@@ -40,7 +40,8 @@ var (
 // no join: under policies PostgreSQL can use a subquery's result only by reading the whole table.
 func lastOf(lane string) string {
 	return `(SELECT n.action || ' ' || n.state || ' ' || n.ended_at || ' ' || n.wanted_hash || ' ' || n.reason FROM changes n
-		WHERE n.connection = r.connection AND n.source_id = r.source_id AND n.lane = '` + lane + `' AND (n.state = 'done' OR n.state = 'failed' OR n.state = 'held') AND n.change_id > coalesce(p.parted, 0)
+		WHERE n.connection = r.connection AND n.source_id = r.source_id AND n.lane = '` + lane +
+		`' AND (n.state = 'done' OR n.state = 'failed' OR n.state = 'held') AND n.change_id > coalesce(p.parted, 0)
 		ORDER BY n.change_id DESC LIMIT 1)`
 }
 
@@ -65,7 +66,8 @@ func (c *lastChange) Scan(from any) error {
 		return fmt.Errorf("the last change reads %d words", len(parts))
 	}
 	var err error
-	c.action, c.state, c.wanted, c.reason = connector.Action(parts[0]), connector.ChangeState(parts[1]), parts[3], connector.Reason(parts[4])
+	c.action, c.state, c.wanted, c.reason = connector.Action(parts[0]), connector.ChangeState(parts[1]), parts[3],
+		connector.Reason(parts[4])
 	c.ended, err = strconv.ParseInt(parts[2], 10, 64)
 	return err
 }
@@ -111,7 +113,8 @@ func (r *factRow) stands(p payerRow) string {
 		}
 		mandate = fmt.Sprintf("%s %s %d %d", p.mandateID.String, r.mandate.String, link, r.linkRefused)
 	}
-	return fmt.Sprintf("%d %d %d %s %s %d %d %d %d %d %d %s %s %d", r.retried, r.givenUp, r.askingWord, p.billingID.String, r.shows.String, r.shown.Int64, r.confirmed.Int64, r.answered.Int64,
+	return fmt.Sprintf("%d %d %d %s %s %d %d %d %d %d %d %s %s %d", r.retried, r.givenUp, r.askingWord, p.billingID.String,
+		r.shows.String, r.shown.Int64, r.confirmed.Int64, r.answered.Int64,
 		r.staysAt.Int64, r.letBe, p.unlinkAt.Int64, mandate, digest, r.holders)
 }
 
@@ -132,8 +135,10 @@ type factRow struct {
 }
 
 func (r *factRow) dest() []any {
-	return []any{&r.shows, &r.shown, &r.confirmed, &r.answered, &r.ticket, &r.digest, &r.pairs, &r.carries, &r.holders, &r.open,
-		&r.last, &r.retried, &r.mandate, &r.hasLink, &r.linkRefused, &r.asked, &r.asking, &r.staysAt, &r.staysWith, &r.givenUp, &r.askingWord, &r.letBe, &r.isLetBe, &r.doubt, &r.doubtOver, &r.rival}
+	return []any{&r.shows, &r.shown, &r.confirmed, &r.answered, &r.ticket, &r.digest, &r.pairs, &r.carries, &r.holders,
+		&r.open,
+		&r.last, &r.retried, &r.mandate, &r.hasLink, &r.linkRefused, &r.asked, &r.asking, &r.staysAt, &r.staysWith,
+		&r.givenUp, &r.askingWord, &r.letBe, &r.isLetBe, &r.doubt, &r.doubtOver, &r.rival}
 }
 
 // facts returns the facts about a payer's link, its customer and its last change.

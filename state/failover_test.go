@@ -103,7 +103,10 @@ func TestAChangeOfAnAccountCountsWhenAStandbyHasIt(t *testing.T) {
 		"other files": func(ctx context.Context, s *Server) error {
 			return endOf(s.Apply(ctx, AccountChange{Name: "gamma", Over: 1, Files: files, By: by}))
 		},
-		"a pause":          func(ctx context.Context, s *Server) error { return endOf(s.SetState(ctx, "acme", AccountPaused, by)) },
+		"a pause": func(ctx context.Context,
+			s *Server) error {
+			return endOf(s.SetState(ctx, "acme", AccountPaused, by))
+		},
 		"another wrapping": func(ctx context.Context, s *Server) error { _, err := s.Rewrap(ctx, kekOf(2)); return err },
 	}
 	for _, back := range []bool{true, false} {
@@ -111,7 +114,8 @@ func TestAChangeOfAnAccountCountsWhenAStandbyHasIt(t *testing.T) {
 			t.Parallel()
 			pair, d := aPair(t)
 			s := d.opts.Server
-			must(t, endOf(s.Apply(t.Context(), AccountChange{Name: "gamma", Files: map[string][]byte{"account.yaml": []byte("a: 0\n")}, By: by})))
+			must(t, endOf(s.Apply(t.Context(),
+				AccountChange{Name: "gamma", Files: map[string][]byte{"account.yaml": []byte("a: 0\n")}, By: by})))
 			must(t, pair.Away())
 			const waiting = "FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query = 'commit'"
 			type end struct {
@@ -193,7 +197,8 @@ func TestNothingThatWasWrittenIsLostWithTheServer(t *testing.T) {
 	must(t, pair.Promote())
 	promoted := time.Now()
 	patiently(t, "writes after the failover", func() bool { return count() > before+200 })
-	t.Logf("%d were written before and 200 within %v after the failover; of %d it is not known", before, time.Since(promoted).Round(time.Millisecond), unknown.Load())
+	t.Logf("%d were written before and 200 within %v after the failover; of %d it is not known", before,
+		time.Since(promoted).Round(time.Millisecond), unknown.Load())
 	close(over)
 	writers.Wait()
 	there := map[string]int{}

@@ -32,7 +32,8 @@ func (tx *Tx) SaveFinancial(billingID, status string) error {
 func (l *Ledger) Financial(ctx context.Context, billingID string) (Financial, error) {
 	var box []byte
 	var seen sql.NullString
-	err := l.queryRow(ctx, "SELECT f.status, "+lastSeenOf("f", "seen_at")+" FROM financial_statuses f WHERE f.billing_id = ?", billingID).Scan(&box, &seen)
+	err := l.queryRow(ctx, "SELECT f.status, "+lastSeenOf("f",
+		"seen_at")+" FROM financial_statuses f WHERE f.billing_id = ?", billingID).Scan(&box, &seen)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Financial{}, nil
 	}

@@ -13,7 +13,8 @@ func TestAFinancialStatusIsKeptOfCustomersOfOursAndMovesNothing(t *testing.T) {
 	d.fill(2)
 	rest := "SELECT group_concat(p.source_id || p.updated_at || p.shown_at || r.replan || c.digest || c.ticket) FROM payers p JOIN source_records r USING (source_id) JOIN remote_customers c USING (billing_id)"
 	before := one[*string](t, d.Ledger, rest)
-	for _, s := range []struct{ id, status string }{{"b000", "OVERDUE"}, {"b000", "SOMETHING_NEW"}, {"b000", "SOMETHING_NEW"}, {"stranger", "OVERDUE"}} {
+	for _, s := range []struct{ id, status string }{{"b000", "OVERDUE"}, {"b000", "SOMETHING_NEW"},
+		{"b000", "SOMETHING_NEW"}, {"stranger", "OVERDUE"}} {
 		d.clock.move(time.Hour)
 		d.do(func(tx *Tx) error { return tx.SaveFinancial(s.id, s.status) })
 	}

@@ -62,8 +62,10 @@ func (tx *Tx) SaveFirst(run int64, connection, mapping string, first []FirstReco
 	}
 	for as, records := range groups {
 		if err := tx.insertRows(`INSERT INTO source_records (connection, updated_at, planned_hash, planned_mapping, decision, replan, rests, contested, class,
-			not_asked, not_asked_line, not_asked_condition, unfit, wanted_hash, plan_flags, `+recordRowColumns+") VALUES ", "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?, ?, ?, ?, ?, ?, ?)", records, "",
-			connection, stamp(tx.now), sameContent, mappingTag(mapping), as.verdict, as.waits, as.rests, as.contested, as.class, as.unasked.Why, as.unasked.Line, as.unasked.Condition, as.facts.unfit, as.facts.hash, as.facts.flags); err != nil {
+			not_asked, not_asked_line, not_asked_condition, unfit, wanted_hash, plan_flags, `+recordRowColumns+") VALUES ",
+			"(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?, ?, ?, ?, ?, ?, ?)", records, "",
+			connection, stamp(tx.now), sameContent, mappingTag(mapping), as.verdict, as.waits, as.rests, as.contested, as.class,
+			as.unasked.Why, as.unasked.Line, as.unasked.Condition, as.facts.unfit, as.facts.hash, as.facts.flags); err != nil {
 			return fmt.Errorf("save new records: %w", err)
 		}
 	}

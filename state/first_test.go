@@ -13,8 +13,10 @@ import (
 func firstPages() (out []FirstRecord) {
 	add := func(id string, decide func(*Decision)) {
 		r := record(id, "Ada "+id)
-		d := Decision{SourceID: id, ContentHash: r.Hash(), Verdict: Included, Key: key(id), LinkState: connector.LinkNew, Topic: TopicRecord,
-			Likeness: &Likeness{Name: "ada", Emails: []string{id + "@example.com"}}, Label: &NewLabel{SourceID: id, Label: connector.Label{Name: "Ada " + id}},
+		d := Decision{SourceID: id, ContentHash: r.Hash(), Verdict: Included, Key: key(id), LinkState: connector.LinkNew,
+			Topic:    TopicRecord,
+			Likeness: &Likeness{Name: "ada", Emails: []string{id + "@example.com"}},
+			Label:    &NewLabel{SourceID: id, Label: connector.Label{Name: "Ada " + id}},
 			Customer: &NewChange{Action: connector.ActionCreate, Wanted: customer(id, "Ada")}}
 		decide(&d)
 		out = append(out, FirstRecord{Record: r, Decision: d})
@@ -81,7 +83,8 @@ func TestAFirstRecordIsStoredAsIfItHadBeenPlannedLater(t *testing.T) {
 	if found := once.candidates(acme, mapping); len(found) > 0 {
 		t.Errorf("the plan would look at %v again", ids(found))
 	}
-	if a, b := once.finishPlan(run), twice.finishPlan(other); a.Hash != b.Hash || a.Creates != b.Creates || a.Links != b.Links || a.Holds != b.Holds {
+	if a, b := once.finishPlan(run), twice.finishPlan(other); a.Hash != b.Hash || a.Creates != b.Creates ||
+		a.Links != b.Links || a.Holds != b.Holds {
 		t.Errorf("the plans are %+v and %+v", a, b)
 	}
 	for _, f := range first {
@@ -102,7 +105,8 @@ func TestAFirstRecordThatIsStoredByNowIsPlannedLater(t *testing.T) {
 	if n := one[int](t, d.Ledger, "SELECT count(*) FROM changes"); n != 2 {
 		t.Errorf("%d changes are planned, want 2", n)
 	}
-	if kept := one[string](t, d.Ledger, "SELECT forgotten FROM source_records WHERE source_id = 'c01'"); kept != string(ForgottenPayer) {
+	if kept := one[string](t, d.Ledger,
+		"SELECT forgotten FROM source_records WHERE source_id = 'c01'"); kept != string(ForgottenPayer) {
 		t.Errorf("the forgotten record is %q", kept)
 	}
 }
@@ -115,8 +119,9 @@ func TestNewsNamesTheRecordsThatAreNew(t *testing.T) {
 	d.save(run, acme, record("same", "Ada"), record("edited", "Ada"))
 	blank := record("blank", "")
 	blank.Data = nil
-	news, err := d.News(t.Context(), acme, mapping, []connector.Record{record("same", "Ada"), record("edited", "Eve"), record("new", "Ada"), record("new", "Ada"),
-		record("twice", "Ada"), record("twice", "Eve"), blank, record("other", "Ada")}, nil)
+	news, err := d.News(t.Context(), acme, mapping,
+		[]connector.Record{record("same", "Ada"), record("edited", "Eve"), record("new", "Ada"), record("new", "Ada"),
+			record("twice", "Ada"), record("twice", "Eve"), blank, record("other", "Ada")}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

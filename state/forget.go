@@ -21,7 +21,8 @@ const (
 	ForgottenNot   Forgotten = ""      // all of it is kept
 	ForgottenPayer Forgotten = "payer" // a person had its payer forgotten
 	ForgottenOther Forgotten = "other" // so it was, and the record looks like somebody else by now
-	ForgottenAlike Forgotten = "alike" // it is new, and has the number, or the name and the e-mail address, of a payer that was
+	// it is new, and has the number, or the name and the e-mail address, of a payer that was
+	ForgottenAlike Forgotten = "alike"
 )
 
 // RecordForgotten is the displayed state of a record with only its id.
@@ -39,7 +40,9 @@ const customersOf = `(SELECT p.billing_id FROM payers p WHERE p.connection = ?1 
 	  AND NOT EXISTS (SELECT 1 FROM payers o WHERE o.billing_id = a.billing_id AND (o.connection <> ?1 OR o.source_id <> ?2)))`
 
 // aboutThem is the condition that delivery i is about one of the customers.
-const aboutThem = "(i.billing_id IN " + customersOf + " OR i.billing_id = '' AND i.mandate_id IN (SELECT m.mandate_id FROM mandates m WHERE m.billing_id IN " + customersOf + "))"
+const aboutThem = "(i.billing_id IN " + customersOf +
+	" OR i.billing_id = '' AND i.mandate_id IN (SELECT m.mandate_id FROM mandates m WHERE m.billing_id IN " + customersOf +
+	"))"
 
 // ofForgotten is the condition that customer %s belongs to a record with only its id.
 const ofForgotten = `EXISTS (SELECT 1 FROM payers fp JOIN source_records fr ON fr.connection = fp.connection AND fr.source_id = fp.source_id AND fr.forgotten <> ''
@@ -82,14 +85,18 @@ func (tx *Tx) erase(id RecordID, how Forgotten) error {
 		{`UPDATE changes SET state = CASE WHEN state = 'frozen' OR state = 'unknown' THEN 'void' ELSE state END, wanted = NULL, wanted_hash = '', change_hash = '', diff = NULL,
 			body = NULL, body_sha256 = '', pre_image = NULL, detail = '' WHERE connection = ?1 AND source_id = ?2`, nil},
 		{"UPDATE inbox AS i SET body = x'', detail = '' WHERE " + aboutThem, nil},
-		{"UPDATE writebacks SET field = NULL, problem = '', " + closedWrite + " WHERE connection = ?1 AND source_id = ?2", nil},
+		{"UPDATE writebacks SET field = NULL, problem = '', " + closedWrite + " WHERE connection = ?1 AND source_id = ?2",
+			nil},
 		{"UPDATE mandates SET link = NULL, link_at = NULL WHERE billing_id IN " + customersOf, nil},
-		{"DELETE FROM failure_reasons WHERE mandate_id IN (SELECT m.mandate_id FROM mandates m WHERE m.billing_id IN " + customersOf + ")", nil},
-		{"DELETE FROM financial_statuses WHERE billing_id IN " + customersOf + " OR NOT EXISTS (SELECT 1 FROM payers o WHERE o.billing_id = financial_statuses.billing_id)", nil},
+		{"DELETE FROM failure_reasons WHERE mandate_id IN (SELECT m.mandate_id FROM mandates m WHERE m.billing_id IN " +
+			customersOf + ")", nil},
+		{"DELETE FROM financial_statuses WHERE billing_id IN " + customersOf +
+			" OR NOT EXISTS (SELECT 1 FROM payers o WHERE o.billing_id = financial_statuses.billing_id)", nil},
 		// The record of the sent letter stays: without it the journal would report a letter unknown
 		// to the ledger. An address that somebody else has, too, is theirs.
 		{`UPDATE letter_journal SET recipient = 'forgotten' WHERE message_id IN (SELECT message_id FROM letters WHERE connection = ?1 AND source_id = ?2)
-			OR recipient IN ` + recipientsOf + ` AND NOT EXISTS (SELECT 1 FROM letter_addresses o WHERE o.recipient = letter_journal.recipient AND (o.connection <> ?1 OR o.source_id <> ?2))`, nil},
+			OR recipient IN ` + recipientsOf +
+			` AND NOT EXISTS (SELECT 1 FROM letter_addresses o WHERE o.recipient = letter_journal.recipient AND (o.connection <> ?1 OR o.source_id <> ?2))`, nil},
 		{"UPDATE letter_stops SET note = '' WHERE scope = 'address' AND note <> '' AND recipient IN " + recipientsOf, nil},
 		{`UPDATE letters SET body = NULL, digest = '', recipient = 'forgotten', language = '', answer = '', state = CASE WHEN state = 'frozen' OR state = 'deferred' THEN 'void' ELSE state END
 			WHERE connection = ?1 AND source_id = ?2`, nil},
@@ -116,7 +123,8 @@ func (tx *Tx) erase(id RecordID, how Forgotten) error {
 func (tx *Tx) unerase(id RecordID) error {
 	n, err := tx.count("UPDATE source_records SET forgotten = '', content_hash = '', replan = 1 WHERE connection = ? AND source_id = ? AND forgotten <> ''", id.Connection, id.SourceID)
 	if err == nil && n > 0 {
-		err = errors.Join(tx.returned(id.Connection, id.SourceID), tx.exec("DELETE FROM cursors WHERE connection = ?", id.Connection))
+		err = errors.Join(tx.returned(id.Connection, id.SourceID),
+			tx.exec("DELETE FROM cursors WHERE connection = ?", id.Connection))
 	}
 	if err != nil {
 		return fmt.Errorf("let record %s be kept again: %w", id.SourceID, err)
@@ -210,11 +218,13 @@ func (l *Ledger) Forget(ctx context.Context, id RecordID, by Entry) (left bool, 
 				}
 			}
 			if email := labels[id].Email; email != "" { // which nothing may have been sent to
-				if err := tx.exec("UPDATE letter_stops SET note = '' WHERE scope = 'address' AND recipient = ?", l.RecipientHash(email)); err != nil {
+				if err := tx.exec("UPDATE letter_stops SET note = '' WHERE scope = 'address' AND recipient = ?",
+					l.RecipientHash(email)); err != nil {
 					return err
 				}
 			}
-			return errors.Join(tx.still(hold, id.Connection), tx.saveTombstone(k, said), tx.erase(id, ForgottenPayer), tx.Audit(by))
+			return errors.Join(tx.still(hold, id.Connection), tx.saveTombstone(k, said), tx.erase(id, ForgottenPayer),
+				tx.Audit(by))
 		})
 	}); err != nil {
 		return false, err
@@ -223,7 +233,10 @@ func (l *Ledger) Forget(ctx context.Context, id RecordID, by Entry) (left bool, 
 	if err != nil || !clean {
 		return true, err
 	}
-	return false, l.Do(ctx, func(tx *Tx) error { return tx.exec("UPDATE tombstones SET scrubbed = 1 WHERE record = ?", t.record) })
+	return false, l.Do(ctx, func(tx *Tx) error {
+		return tx.exec("UPDATE tombstones SET scrubbed = 1 WHERE record = ?",
+			t.record)
+	})
 }
 
 // Unforget permits payersync to store a forgotten payer, or a similar record, again. It comes back with the
@@ -251,7 +264,8 @@ func (l *Ledger) Unforget(ctx context.Context, id RecordID, by Entry) error {
 // ForgottenAs returns why nothing but the id of a record is kept; ErrNoRecord when there is
 // no such record.
 func (l *Ledger) ForgottenAs(ctx context.Context, id RecordID) (how Forgotten, err error) {
-	err = l.queryRow(ctx, "SELECT forgotten FROM source_records WHERE connection = ? AND source_id = ?", id.Connection, id.SourceID).Scan(&how)
+	err = l.queryRow(ctx, "SELECT forgotten FROM source_records WHERE connection = ? AND source_id = ?", id.Connection,
+		id.SourceID).Scan(&how)
 	if errors.Is(err, sql.ErrNoRows) {
 		return how, ErrNoRecord
 	}
@@ -259,7 +273,8 @@ func (l *Ledger) ForgottenAs(ctx context.Context, id RecordID) (how Forgotten, e
 }
 
 // say writes a person's decision on a payer to the file, and then carries it out.
-func (l *Ledger) say(ctx context.Context, id RecordID, holds bool, of connector.Label, then func(forgetKey, tombstone) error) error {
+func (l *Ledger) say(ctx context.Context, id RecordID, holds bool, of connector.Label,
+	then func(forgetKey, tombstone) error) error {
 	f, err := l.openTombstones(ctx, l.seal, true)
 	if err != nil {
 		return err
@@ -308,7 +323,8 @@ func (l *Ledger) say(ctx context.Context, id RecordID, holds bool, of connector.
 
 // heldOf returns a payer's sealed values, for a search in the files. It includes webhook bodies about the
 // payer without a customer's name.
-func (l *Ledger) heldOf(ctx context.Context, id RecordID, of connector.Label) (boxes [][]byte, loose []string, err error) {
+func (l *Ledger) heldOf(ctx context.Context, id RecordID, of connector.Label) (boxes [][]byte, loose []string,
+	err error) {
 	for _, query := range []string{
 		"SELECT m.body FROM alarm_messages m, (SELECT ?1, ?2) of WHERE m.sent_at IS NULL", // whomever they name
 		"SELECT record FROM source_records WHERE connection = ?1 AND source_id = ?2",
@@ -325,7 +341,8 @@ func (l *Ledger) heldOf(ctx context.Context, id RecordID, of connector.Label) (b
 		"SELECT i.body FROM inbox i WHERE i.body <> x'' AND " + aboutThem,
 		"SELECT link FROM mandates WHERE link IS NOT NULL AND billing_id IN " + customersOf,
 		"SELECT body FROM letters WHERE connection = ?1 AND source_id = ?2 AND body IS NOT NULL",
-		"SELECT f.reason FROM failure_reasons f JOIN mandates m ON m.mandate_id = f.mandate_id WHERE m.billing_id IN " + customersOf,
+		"SELECT f.reason FROM failure_reasons f JOIN mandates m ON m.mandate_id = f.mandate_id WHERE m.billing_id IN " +
+			customersOf,
 		"SELECT status FROM financial_statuses WHERE billing_id IN " + customersOf,
 	} {
 		found, err := list(ctx, l, query, []any{id.Connection, id.SourceID}, func(b *[]byte) []any { return []any{b} })
@@ -345,15 +362,16 @@ func (l *Ledger) heldOf(ctx context.Context, id RecordID, of connector.Label) (b
 		key string
 		box []byte
 	}
-	err = each(ctx, l, "SELECT delivery_key, body FROM inbox WHERE billing_id = '' AND body <> x''", nil, func(r *row) []any { return []any{&r.key, &r.box} }, func(r row) error {
-		body, err := l.seal.open(r.box, place("inbox", "body", r.key))
-		if err != nil {
-			return err
-		}
-		if slices.ContainsFunc(names, func(name string) bool { return bytes.Contains(body, []byte(name)) }) {
-			boxes, loose = append(boxes, r.box), append(loose, r.key)
-		}
-		return nil
-	})
+	err = each(ctx, l, "SELECT delivery_key, body FROM inbox WHERE billing_id = '' AND body <> x''", nil,
+		func(r *row) []any { return []any{&r.key, &r.box} }, func(r row) error {
+			body, err := l.seal.open(r.box, place("inbox", "body", r.key))
+			if err != nil {
+				return err
+			}
+			if slices.ContainsFunc(names, func(name string) bool { return bytes.Contains(body, []byte(name)) }) {
+				boxes, loose = append(boxes, r.box), append(loose, r.key)
+			}
+			return nil
+		})
 	return boxes, loose, err
 }

@@ -20,15 +20,20 @@ import (
 func (d *desk) rows() map[string]string {
 	d.t.Helper()
 	out := map[string]string{}
-	tables, err := list(d.t.Context(), d.Ledger, "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'", nil, func(s *string) []any { return []any{s} })
+	tables, err := list(d.t.Context(), d.Ledger,
+		"SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'", nil,
+		func(s *string) []any { return []any{s} })
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	for _, table := range tables {
-		columns := one[string](d.t, d.Ledger, "SELECT group_concat('coalesce(hex(' || name || '), ''NULL'')', ' || '' '' || ') FROM pragma_table_info(?)", table)
-		key := one[string](d.t, d.Ledger, "SELECT coalesce(group_concat(name, ' || '' '' || '), 'rowid') FROM pragma_table_info(?) WHERE pk > 0", table)
+		columns := one[string](d.t, d.Ledger,
+			"SELECT group_concat('coalesce(hex(' || name || '), ''NULL'')', ' || '' '' || ') FROM pragma_table_info(?)", table)
+		key := one[string](d.t, d.Ledger,
+			"SELECT coalesce(group_concat(name, ' || '' '' || '), 'rowid') FROM pragma_table_info(?) WHERE pk > 0", table)
 		type row struct{ key, text string }
-		found, err := list(d.t.Context(), d.Ledger, fmt.Sprintf("SELECT %s, %s FROM %s", key, columns, table), nil, func(r *row) []any { return []any{&r.key, &r.text} })
+		found, err := list(d.t.Context(), d.Ledger, fmt.Sprintf("SELECT %s, %s FROM %s", key, columns, table), nil,
+			func(r *row) []any { return []any{&r.key, &r.text} })
 		if err != nil {
 			d.t.Fatal(err)
 		}
@@ -91,7 +96,8 @@ func (d *desk) expectNowhere(boxes [][]byte) {
 			}
 		}
 	}
-	pages, err := list(d.t.Context(), d.Ledger, "SELECT data FROM sqlite_dbpage", nil, func(b *[]byte) []any { return []any{b} })
+	pages, err := list(d.t.Context(), d.Ledger, "SELECT data FROM sqlite_dbpage", nil,
+		func(b *[]byte) []any { return []any{b} })
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -116,7 +122,8 @@ func (d *desk) forget(id string) {
 	if dbtest.OnPostgres() { // where no lock proves that an open run is dead
 		d.do(func(tx *Tx) error { return tx.EndLease(acme) })
 	}
-	left, err := d.Forget(d.t.Context(), RecordID{acme, id}, Entry{Actor: "ada", Action: "forget payer", Subject: id, Reason: "ticket 88"})
+	left, err := d.Forget(d.t.Context(), RecordID{acme, id},
+		Entry{Actor: "ada", Action: "forget payer", Subject: id, Reason: "ticket 88"})
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -142,7 +149,8 @@ func TestForgetErasesAllOfOnePayerAndNothingOfAnother(t *testing.T) {
 	after := d.rows()
 	for key, text := range before {
 		table := strings.Fields(key)[0]
-		if after[key] == text || table == "ledger" || table == "labels" && !d.says(text, "c000") && strings.Contains(fmt.Sprint(after), text) {
+		if after[key] == text || table == "ledger" || table == "labels" && !d.says(text, "c000") &&
+			strings.Contains(fmt.Sprint(after), text) {
 			continue
 		}
 		if !d.says(text, own...) {
@@ -243,7 +251,8 @@ func TestAnOlderCopyForgetsAgainWhomItsListNames(t *testing.T) {
 	if n := one[int](t, l.Ledger, "SELECT count(*) FROM attempts WHERE source_id = 'c004' AND ended = ''"); n != 1 {
 		t.Errorf("%d requests without an end, want 1", n)
 	}
-	if state := one[string](t, l.Ledger, "SELECT state FROM changes WHERE source_id = 'c004' AND lane = 'customer'"); state != "void" {
+	if state := one[string](t, l.Ledger,
+		"SELECT state FROM changes WHERE source_id = 'c004' AND lane = 'customer'"); state != "void" {
 		t.Errorf("its change is %s", state)
 	}
 }
@@ -261,18 +270,25 @@ func TestNothingPersonalIsKeptOfAForgottenPayersCustomer(t *testing.T) {
 	}
 	run := one[int64](t, d.Ledger, "SELECT max(run_id) FROM runs")
 	d.do(func(tx *Tx) error {
-		m := connector.Mandate{ID: "m000", CustomerID: "b000", Status: connector.MandateCancelled, URL: canaryLink, FailureReason: connector.NewSecret(canaryReason)}
+		m := connector.Mandate{ID: "m000", CustomerID: "b000", Status: connector.MandateCancelled, URL: canaryLink,
+			FailureReason: connector.NewSecret(canaryReason)}
 		_, mandate := tx.SaveMandate(m, connector.CauseWebhook, "evt")
-		_, named := tx.Receive(Delivery{Key: "later", Type: "dd-mandate", BillingID: "b000", State: connector.InboxReceived, Body: []byte(canaryName)})
-		_, byMandate := tx.Receive(Delivery{Key: "later still", Type: "dd-mandate", MandateID: "m000", State: connector.InboxReceived, Body: []byte(canaryName)})
+		_, named := tx.Receive(Delivery{Key: "later", Type: "dd-mandate", BillingID: "b000", State: connector.InboxReceived,
+			Body: []byte(canaryName)})
+		_, byMandate := tx.Receive(Delivery{Key: "later still", Type: "dd-mandate", MandateID: "m000",
+			State: connector.InboxReceived, Body: []byte(canaryName)})
 		_, unknown := tx.Receive(Delivery{Key: "odd", Type: "?", State: connector.InboxQuarantined, Body: []byte(canaryName)})
-		_, reread := tx.RereadDelivery(Delivery{Key: "odd", Type: "customer", BillingID: "b000", State: connector.InboxReceived})
-		return errors.Join(tx.SaveFinancial("b000", canaryReason), mandate, named, byMandate, unknown, reread, tx.SetApplied(p, personalCustomer("c000")), tx.Accept(p, []connector.Accepted{{Path: "name"}}),
+		_, reread := tx.RereadDelivery(Delivery{Key: "odd", Type: "customer", BillingID: "b000",
+			State: connector.InboxReceived})
+		return errors.Join(tx.SaveFinancial("b000", canaryReason), mandate, named, byMandate, unknown, reread,
+			tx.SetApplied(p, personalCustomer("c000")), tx.Accept(p, []connector.Accepted{{Path: "name"}}),
 			tx.SavePage(run, acme, []connector.Record{personalRecord("c000")}))
 	})
 	list := d.beginPass()
-	d.saveListed(connector.RemoteCustomer{ID: "b000", Name: canaryName, Emails: []string{canaryEmail}, ExternalData: map[string]string{"acct": "c000"}}, list)
-	d.saveListed(connector.RemoteCustomer{ID: "made by a late request", Name: canaryName, Emails: []string{canaryEmail}, ExternalData: map[string]string{"acct": "c000"}}, list)
+	d.saveListed(connector.RemoteCustomer{ID: "b000", Name: canaryName, Emails: []string{canaryEmail},
+		ExternalData: map[string]string{"acct": "c000"}}, list)
+	d.saveListed(connector.RemoteCustomer{ID: "made by a late request", Name: canaryName, Emails: []string{canaryEmail},
+		ExternalData: map[string]string{"acct": "c000"}}, list)
 	for query, want := range map[string]int{
 		"SELECT count(*) FROM mandates WHERE mandate_id = 'm000' AND status = 'CANCELLED' AND link IS NULL":                   1,
 		"SELECT count(*) FROM failure_reasons WHERE mandate_id = 'm000'":                                                      0,
@@ -352,7 +368,8 @@ func TestTheListOfForgottenPayersIsMadeAnewAndNeverTakenInPart(t *testing.T) {
 			t.Errorf("the list holds %q", canary)
 		}
 	}
-	for _, word := range strings.FieldsFunc(string(whole), func(r rune) bool { return strings.ContainsRune(" ,:/\n", r) }) {
+	for _, word := range strings.FieldsFunc(string(whole),
+		func(r rune) bool { return strings.ContainsRune(" ,:/\n", r) }) {
 		if word == "c000" || word == "b000" { // within a hash it means nothing
 			t.Errorf("the list holds %q", word)
 		}
@@ -376,7 +393,8 @@ func TestTheListOfForgottenPayersIsMadeAnewAndNeverTakenInPart(t *testing.T) {
 		t.Errorf("it was made anew as\n%s\ninstead of\n%s", made, whole)
 	}
 	for what, text := range map[string][]byte{
-		"cut short in its last line": whole[:len(whole)-5], "with half a line behind": append(slices.Clone(whole), "forget 12"...),
+		"cut short in its last line": whole[:len(whole)-5],
+		"with half a line behind":    append(slices.Clone(whole), "forget 12"...),
 	} {
 		if err := os.WriteFile(list, text, 0o600); err != nil {
 			t.Fatal(err)
@@ -430,7 +448,8 @@ func TestWhoWasForgottenIsKnownAgain(t *testing.T) {
 		for id := range labels {
 			records = append(records, connector.Record{SourceID: id, State: connector.RecordActive})
 		}
-		got, err := d.Barred(t.Context(), connection, records, func(r connector.Record) connector.Label { return labels[r.SourceID] })
+		got, err := d.Barred(t.Context(), connection, records,
+			func(r connector.Record) connector.Label { return labels[r.SourceID] })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -443,7 +462,8 @@ func TestWhoWasForgottenIsKnownAgain(t *testing.T) {
 		}
 	}
 	expect(acme, map[string]Forgotten{"c000": ForgottenPayer, "n1": ForgottenAlike, "n2": ForgottenAlike})
-	expect(other, map[string]Forgotten{"c000": ForgottenAlike, "c001": ForgottenAlike, "n2": ForgottenAlike}) // other books: the person, not the number
+	// other books: the person, not the number
+	expect(other, map[string]Forgotten{"c000": ForgottenAlike, "c001": ForgottenAlike, "n2": ForgottenAlike})
 	labels["c000"] = connector.Label{Number: "c000", Name: "Somebody Else", Email: "else@example.org"}
 	expect(acme, map[string]Forgotten{"c000": ForgottenOther, "n1": ForgottenAlike, "n2": ForgottenAlike})
 
@@ -455,11 +475,13 @@ func TestWhoWasForgottenIsKnownAgain(t *testing.T) {
 	if held, err := d.Held(t.Context(), RecordID{acme, "n1"}); err != nil || string(held.Record.Data) != "{}" {
 		t.Errorf("of n1 is kept %s, %v", held.Record.Data, err)
 	}
-	if err := d.Unforget(t.Context(), RecordID{acme, "n1"}, Entry{Actor: "ada", Action: "unforget payer", Subject: "n1"}); err != nil {
+	if err := d.Unforget(t.Context(), RecordID{acme, "n1"},
+		Entry{Actor: "ada", Action: "unforget payer", Subject: "n1"}); err != nil {
 		t.Fatal(err)
 	}
 	expect(acme, map[string]Forgotten{"c000": ForgottenOther, "n2": ForgottenAlike})
-	if err := d.Unforget(t.Context(), RecordID{acme, "c000"}, Entry{Actor: "ada", Action: "unforget payer", Subject: "c000"}); err != nil {
+	if err := d.Unforget(t.Context(), RecordID{acme, "c000"},
+		Entry{Actor: "ada", Action: "unforget payer", Subject: "c000"}); err != nil {
 		t.Fatal(err)
 	}
 	expect(acme, map[string]Forgotten{"n2": ForgottenNot}) // nobody is like anybody forgotten any more

@@ -75,7 +75,8 @@ type createFacts struct {
 
 // err says why the create may not be sent, or nil.
 func (f createFacts) err(change int64) error {
-	err := errors.Join(when(f.taken, ErrKeyTaken), when(f.found, ErrKeyFound), when(f.underWay, ErrKeyUnderWay), when(f.accepted, ErrAccepted), when(f.stopped, ErrCreatesWait))
+	err := errors.Join(when(f.taken, ErrKeyTaken), when(f.found, ErrKeyFound), when(f.underWay, ErrKeyUnderWay),
+		when(f.accepted, ErrAccepted), when(f.stopped, ErrCreatesWait))
 	if err == nil && !f.open {
 		return notOpen(change)
 	}
@@ -144,8 +145,10 @@ func (tx *Tx) freezeAll(run int64, group []PlannedCreate) ([]Attempt, error) {
 	}
 	const set = "UPDATE changes SET state = 'frozen', body = g.column2, body_sha256 = g.column3, attempts = attempts + 1, frozen_at = ?1, updated_at = ?1"
 	if err := errors.Join(
-		tx.updateRows(errNotTogether, set, frozenRow, "change_id = g.column1 AND state = 'pending'", []any{stamp(tx.now)}, ours),
-		tx.updateRows(errNotTogether, set+", run_id = ?2", frozenRow, "change_id = g.column1 AND state = 'pending'", []any{stamp(tx.now), run}, others),
+		tx.updateRows(errNotTogether, set, frozenRow, "change_id = g.column1 AND state = 'pending'", []any{stamp(tx.now)},
+			ours),
+		tx.updateRows(errNotTogether, set+", run_id = ?2", frozenRow, "change_id = g.column1 AND state = 'pending'",
+			[]any{stamp(tx.now), run}, others),
 	); err != nil {
 		return nil, fmt.Errorf("freeze creates: %w", err)
 	}
@@ -188,7 +191,8 @@ func (tx *Tx) Thaw(group []Sent) error {
 	return connector.Wrap(errors.Join(
 		tx.exec(`UPDATE changes SET state = 'pending', body = NULL, body_sha256 = '', frozen_at = NULL, attempts = 0, updated_at = ?
 			WHERE state = 'frozen' AND (action = 'create' OR action = 'link') AND attempts = 1 AND change_id IN (SELECT change_id FROM attempts WHERE `+ofGroup+`)`, now, string(attempts)),
-		tx.exec("UPDATE attempts SET ended = 'unsent', end_ticket = (SELECT ticket FROM ledger) WHERE "+ofGroup, string(attempts)),
+		tx.exec("UPDATE attempts SET ended = 'unsent', end_ticket = (SELECT ticket FROM ledger) WHERE "+ofGroup,
+			string(attempts)),
 		tx.exec(`UPDATE payers AS p SET link_state = 'new', updated_at = ? WHERE p.connection = ? AND p.billing_id IS NULL AND p.link_state = 'creating'
 			AND p.source_id IN (SELECT value FROM json_each(?)) AND NOT `+isSent, now, group[0].Change.Payer.Connection, payers),
 	), "take back the freeze of requests")
@@ -249,7 +253,8 @@ func (tx *Tx) FreezeLinks(run int64, group []Change, next func(protocol.Facts) p
 
 // decideLinks returns the payers of requests that are to be sent by the facts of the ledger.
 func (tx *Tx) decideLinks(group []Change, next func(protocol.Facts) protocol.Do) (map[RecordID]bool, error) {
-	all, err := tx.facts(connector.Map(group, func(c Change) RecordID { return RecordID{c.Payer.Connection, c.Payer.SourceID} }))
+	all, err := tx.facts(connector.Map(group,
+		func(c Change) RecordID { return RecordID{c.Payer.Connection, c.Payer.SourceID} }))
 	out := make(map[RecordID]bool, len(all))
 	for _, known := range all {
 		out[known.id] = known.shown && !known.waits && next(known.facts) == protocol.AskLink
@@ -294,8 +299,10 @@ func (tx *Tx) moveAll(run int64, group []Change, set, where string) error {
 		if err != nil {
 			return err
 		}
-		query := "UPDATE changes SET " + part.set + ", updated_at = ?1 WHERE change_id IN (SELECT CAST(value AS BIGINT) FROM json_each(?2)) AND " + where
-		if err := tx.mustAll(len(part.ids), errNotTogether, query, append([]any{stamp(tx.now), string(ids)}, part.more...)...); err != nil {
+		query := "UPDATE changes SET " + part.set +
+			", updated_at = ?1 WHERE change_id IN (SELECT CAST(value AS BIGINT) FROM json_each(?2)) AND " + where
+		if err := tx.mustAll(len(part.ids), errNotTogether, query,
+			append([]any{stamp(tx.now), string(ids)}, part.more...)...); err != nil {
 			return err
 		}
 	}

@@ -12,7 +12,8 @@ import (
 // freezeAll freezes creates as one group, each with a body of its own.
 func (d *desk) freezeAll(run int64, changes ...Change) (out []Frozen) {
 	d.t.Helper()
-	group := connector.Map(changes, func(c Change) PlannedCreate { return PlannedCreate{c, []byte(`{"no":"` + c.Payer.SourceID + `"}`)} })
+	group := connector.Map(changes,
+		func(c Change) PlannedCreate { return PlannedCreate{c, []byte(`{"no":"` + c.Payer.SourceID + `"}`)} })
 	d.do(func(tx *Tx) (err error) {
 		out, err = tx.FreezeCreates(run, group, 0)
 		return err
@@ -27,7 +28,8 @@ func TestCreatesOfAGroupAreFrozenExceptThoseThatMayNotBeSent(t *testing.T) {
 	older := d.planCreate(before, acme, "older")
 	d.closeRun(before, connector.RunIncomplete)
 	run := d.run(acme)
-	group := []Change{d.planCreate(run, acme, "c1"), d.planCreate(run, acme, "found"), older, d.planCreate(run, acme, "twin"), d.planCreate(run, acme, "said"), d.planCreate(run, acme, "gone")}
+	group := []Change{d.planCreate(run, acme, "c1"), d.planCreate(run, acme, "found"), older,
+		d.planCreate(run, acme, "twin"), d.planCreate(run, acme, "said"), d.planCreate(run, acme, "gone")}
 	group[3].Payer.Key = group[0].Payer.Key
 	d.do(func(tx *Tx) error {
 		_, err := tx.SaveRemote(remote("b9", group[1].Payer.Key), 1)
@@ -45,10 +47,12 @@ func TestCreatesOfAGroupAreFrozenExceptThoseThatMayNotBeSent(t *testing.T) {
 			continue
 		}
 		c := d.open(acme, id, LaneCustomer)
-		if string(c.Body) != `{"no":"`+id+`"}` || c.State != connector.ChangeFrozen || c.Attempts != 1 || c.Run != run || c.Payer.LinkState != connector.LinkCreating {
+		if string(c.Body) != `{"no":"`+id+`"}` || c.State != connector.ChangeFrozen || c.Attempts != 1 || c.Run != run ||
+			c.Payer.LinkState != connector.LinkCreating {
 			t.Errorf("the create of %s is %+v", id, c)
 		}
-		if a := frozen[i].Attempt; one[int64](t, d.Ledger, "SELECT ticket FROM attempts WHERE attempt_id = ? AND change_id = ?", a.ID, c.ID) != a.Ticket {
+		if a := frozen[i].Attempt; one[int64](t, d.Ledger,
+			"SELECT ticket FROM attempts WHERE attempt_id = ? AND change_id = ?", a.ID, c.ID) != a.Ticket {
 			t.Errorf("the create of %s has the attempt %+v", id, a)
 		}
 	}
@@ -75,11 +79,13 @@ func TestNobodyWaitsForCreatesThatNeverLeft(t *testing.T) {
 	for _, c := range group[:2] {
 		now := d.open(acme, c.Payer.SourceID, LaneCustomer)
 		under, err := d.CreatesUnderWay(t.Context(), c.Payer.Key)
-		if err != nil || len(under) > 0 || now.State != connector.ChangePending || now.Attempts != 0 || now.Body != nil || now.Payer.LinkState != connector.LinkNew {
+		if err != nil || len(under) > 0 || now.State != connector.ChangePending || now.Attempts != 0 || now.Body != nil ||
+			now.Payer.LinkState != connector.LinkNew {
 			t.Errorf("%s is %+v with %d creates under way: %v", c.Payer.SourceID, now, len(under), err)
 		}
 	}
-	if again := d.open(acme, "again", LaneCustomer); again.State != connector.ChangeFrozen || again.Attempts != 2 || len(again.Body) == 0 {
+	if again := d.open(acme, "again", LaneCustomer); again.State != connector.ChangeFrozen || again.Attempts != 2 ||
+		len(again.Body) == 0 {
 		t.Errorf("the create that another process has sent is %+v", again)
 	}
 	d.clock.move(time.Minute)
@@ -118,11 +124,13 @@ func TestLinkRequestsOfAGroupAreFrozenExceptThoseThatAreNotPlanned(t *testing.T)
 		}
 	}
 	c := d.open(acme, "c1", LaneMandate)
-	if for1 := one[string](t, d.Ledger, "SELECT action || ' ' || billing_id FROM attempts WHERE attempt_id = ?", frozen[0].Attempt.ID); c.State != connector.ChangeFrozen || c.Attempts != 1 || for1 != "link b-c1" {
+	if for1 := one[string](t, d.Ledger, "SELECT action || ' ' || billing_id FROM attempts WHERE attempt_id = ?",
+		frozen[0].Attempt.ID); c.State != connector.ChangeFrozen || c.Attempts != 1 || for1 != "link b-c1" {
 		t.Errorf("the request is %+v, sent as %q", c, for1)
 	}
 	d.do(func(tx *Tx) error { return tx.Thaw([]Sent{{group[0], frozen[0].Attempt}}) })
-	if c := d.open(acme, "c1", LaneMandate); c.State != connector.ChangePending || c.Attempts != 0 || c.Payer.BillingID != "b-c1" {
+	if c := d.open(acme, "c1", LaneMandate); c.State != connector.ChangePending || c.Attempts != 0 ||
+		c.Payer.BillingID != "b-c1" {
 		t.Errorf("the request that never left is %+v", c)
 	}
 }

@@ -39,7 +39,8 @@ func TestAFullDiskFailsClosedAndRecovers(t *testing.T) {
 			kept++
 		}
 	}
-	if !Unwritable(refused) || Unwritable(ErrNoPayer) || !strings.Contains(refused.Error(), "full") || !strings.Contains(refused.Error(), "make room") {
+	if !Unwritable(refused) || Unwritable(ErrNoPayer) || !strings.Contains(refused.Error(), "full") ||
+		!strings.Contains(refused.Error(), "make room") {
 		t.Errorf("got %q, want it to say that the disk is full and what to do", refused)
 	}
 	if got := one[int](t, d.Ledger, "SELECT count(*) FROM inbox"); got != kept {

@@ -73,7 +73,8 @@ func (l *Ledger) EachSigning(ctx context.Context, connection string, do func(Sig
 			delete(of, customer)
 			for at > 0 {
 				s := signings[at-1]
-				if err := do(Signing{Connection: connection, Language: cmp.Or(s.language, language), Created: s.created.time(), Signed: s.signed.time(), Sent: s.sent.time(), Times: int(s.times)}); err != nil {
+				if err := do(Signing{Connection: connection, Language: cmp.Or(s.language, language), Created: s.created.time(),
+					Signed: s.signed.time(), Sent: s.sent.time(), Times: int(s.times)}); err != nil {
 					return err
 				}
 				at = s.other
@@ -85,7 +86,8 @@ func (l *Ledger) EachSigning(ctx context.Context, connection string, do func(Sig
 		// The appended text keeps SQLite from scanning the index of customers, and from there each
 		// row.
 		err = m.rows(ctx, "SELECT billing_id, connection, source_id FROM payers WHERE billing_id || '' IS NOT NULL AND (connection = ?1 OR ?1 = '')", []any{connection},
-			[]any{&customer, &id.Connection, &id.SourceID}, func() error { return give(hash.of(customer), id.Connection, languages[hash.record(id)]) })
+			[]any{&customer, &id.Connection, &id.SourceID},
+			func() error { return give(hash.of(customer), id.Connection, languages[hash.record(id)]) })
 		if err != nil || connection != "" {
 			return err
 		}
@@ -106,32 +108,33 @@ func (m moment) signings(ctx context.Context, hash hashes) (all []awaited, of ma
 	var id, customer string
 	var to string
 	var at sql.NullString
-	err = m.rows(ctx, "SELECT mandate_id, billing_id, to_status, observed_at FROM mandate_history ORDER BY seq", nil, []any{&id, &customer, &to, &at}, func() error {
-		mandate := hash.of(id)
-		place, met := places[mandate]
-		waits := to == string(connector.MandateCreated)
-		if met && (place == 0 || waits) {
-			return nil
-		}
-		observed, err := millisOf(at)
-		if err != nil {
-			return err
-		}
-		switch {
-		case met && (to == string(connector.MandatePending) || to == string(connector.MandateActive)):
-			if s := &all[place-1]; s.signed == 0 || observed < s.signed {
-				s.signed = observed
+	err = m.rows(ctx, "SELECT mandate_id, billing_id, to_status, observed_at FROM mandate_history ORDER BY seq", nil,
+		[]any{&id, &customer, &to, &at}, func() error {
+			mandate := hash.of(id)
+			place, met := places[mandate]
+			waits := to == string(connector.MandateCreated)
+			if met && (place == 0 || waits) {
+				return nil
 			}
-		case met:
-		case waits:
-			owner := hash.of(customer)
-			all = append(all, awaited{created: observed, other: of[owner], step: -1})
-			places[mandate], of[owner] = int32(len(all)), int32(len(all)) //nolint:gosec // there are not that many
-		default:
-			places[mandate] = 0
-		}
-		return nil
-	})
+			observed, err := millisOf(at)
+			if err != nil {
+				return err
+			}
+			switch {
+			case met && (to == string(connector.MandatePending) || to == string(connector.MandateActive)):
+				if s := &all[place-1]; s.signed == 0 || observed < s.signed {
+					s.signed = observed
+				}
+			case met:
+			case waits:
+				owner := hash.of(customer)
+				all = append(all, awaited{created: observed, other: of[owner], step: -1})
+				places[mandate], of[owner] = int32(len(all)), int32(len(all)) //nolint:gosec // there are not that many
+			default:
+				places[mandate] = 0
+			}
+			return nil
+		})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -153,17 +156,19 @@ func (m moment) signings(ctx context.Context, hash hashes) (all []awaited, of ma
 	}
 	var language string
 	var step int32
-	err = m.rows(ctx, "SELECT mandate_id, ended_at, language, step FROM letters WHERE state = 'sent'", nil, []any{&id, &at, &language, &step}, func() error {
-		s, err := sent()
-		if s != nil && (s.step < 0 || step < s.step) {
-			s.language, s.step = language, step
-		}
-		return err
-	})
+	err = m.rows(ctx, "SELECT mandate_id, ended_at, language, step FROM letters WHERE state = 'sent'", nil,
+		[]any{&id, &at, &language, &step}, func() error {
+			s, err := sent()
+			if s != nil && (s.step < 0 || step < s.step) {
+				s.language, s.step = language, step
+			}
+			return err
+		})
 	if err != nil {
 		return nil, nil, err
 	}
-	return all, of, m.rows(ctx, "SELECT mandate_id, sent_on || 'T00:00:00.000Z' FROM handovers", nil, []any{&id, &at}, func() error { _, err := sent(); return err })
+	return all, of, m.rows(ctx, "SELECT mandate_id, sent_on || 'T00:00:00.000Z' FROM handovers", nil, []any{&id, &at},
+		func() error { _, err := sent(); return err })
 }
 
 // Replacing returns the mandates that payers have now in the place of earlier ones.

@@ -55,10 +55,14 @@ func TestASigningBeginsAndEndsAsItWasObserved(t *testing.T) {
 	d.do(func(tx *Tx) error { _, err := tx.NoteHandover("m2", start.AddDate(0, 0, 1), "ada"); return err })
 
 	signings := func(connection string) (out []Signing) { // in some order
-		if err := d.EachSigning(t.Context(), connection, func(s Signing) error { out = append(out, s); return nil }); err != nil {
+		if err := d.EachSigning(t.Context(), connection,
+			func(s Signing) error { out = append(out, s); return nil }); err != nil {
 			t.Fatal(err)
 		}
-		slices.SortFunc(out, func(a, b Signing) int { return cmp.Or(a.Created.Compare(b.Created), b.Signed.Compare(a.Signed)) })
+		slices.SortFunc(out, func(a,
+			b Signing) int {
+			return cmp.Or(a.Created.Compare(b.Created), b.Signed.Compare(a.Signed))
+		})
 		return out
 	}
 	want := []Signing{
@@ -73,7 +77,8 @@ func TestASigningBeginsAndEndsAsItWasObserved(t *testing.T) {
 	}
 
 	d.do(func(tx *Tx) error { // of a customer that is nobody's
-		_, err := tx.SaveMandate(connector.Mandate{ID: "m4", CustomerID: "b9", Status: connector.MandateCreated}, connector.CauseSweep, "1")
+		_, err := tx.SaveMandate(connector.Mandate{ID: "m4", CustomerID: "b9", Status: connector.MandateCreated},
+			connector.CauseSweep, "1")
 		return err
 	})
 	if diff := gocmp.Diff(append(want, Signing{Created: d.Now()}), signings("")); diff != "" {

@@ -144,7 +144,8 @@ func (l *Ledger) Held(ctx context.Context, id RecordID) (Holding, error) {
 	h := Holding{Connection: id.Connection, SourceID: id.SourceID, LeftOut: []string{}}
 	var box []byte
 	var how Forgotten
-	err := l.queryRow(ctx, "SELECT record, forgotten FROM source_records WHERE connection = ? AND source_id = ?", id.Connection, id.SourceID).Scan(&box, &how)
+	err := l.queryRow(ctx, "SELECT record, forgotten FROM source_records WHERE connection = ? AND source_id = ?",
+		id.Connection, id.SourceID).Scan(&box, &how)
 	if errors.Is(err, sql.ErrNoRows) {
 		return h, ErrNoRecord
 	}
@@ -167,7 +168,8 @@ func (l *Ledger) Held(ctx context.Context, id RecordID) (Holding, error) {
 	if h.Attention, err = l.AttentionOf(ctx, id.Connection, id.SourceID); err != nil {
 		return h, err
 	}
-	for _, part := range []func(context.Context, RecordID, *Holding) error{l.heldPayer, l.heldChanges, l.heldMandates, l.heldLetters, l.heldDeliveries, l.heldIndex, l.heldEntries, l.heldField} {
+	for _, part := range []func(context.Context, RecordID, *Holding) error{l.heldPayer, l.heldChanges, l.heldMandates,
+		l.heldLetters, l.heldDeliveries, l.heldIndex, l.heldEntries, l.heldField} {
 		if err := part(ctx, id, &h); err != nil {
 			return h, fmt.Errorf("gather the personal data of record %s: %w", id.SourceID, err)
 		}
@@ -183,12 +185,14 @@ func (l *Ledger) heldPayer(ctx context.Context, id RecordID, h *Holding) error {
 	if err != nil {
 		return err
 	}
-	h.Payer = &HeldPayer{Key: p.Key.String(), BillingID: p.BillingID, Applied: p.Applied, Accepted: append([]connector.Accepted{}, p.Accepted...)}
+	h.Payer = &HeldPayer{Key: p.Key.String(), BillingID: p.BillingID, Applied: p.Applied,
+		Accepted: append([]connector.Accepted{}, p.Accepted...)}
 	if h.Payer.Read, err = l.LastRead(ctx, p); err != nil {
 		return err
 	}
 	var like likeness
-	err = l.queryRow(ctx, "SELECT likeness FROM payers WHERE connection = ? AND source_id = ?", id.Connection, id.SourceID).Scan(&like)
+	err = l.queryRow(ctx, "SELECT likeness FROM payers WHERE connection = ? AND source_id = ?", id.Connection,
+		id.SourceID).Scan(&like)
 	h.Hashes = len(like)
 	return err
 }
@@ -213,7 +217,8 @@ func (l *Ledger) heldChanges(ctx context.Context, id RecordID, h *Holding) error
 		return err
 	}
 	var parted int64
-	if err := l.queryRow(ctx, "SELECT coalesce(max(parted), 0) FROM payers WHERE connection = ? AND source_id = ?", id.Connection, id.SourceID).Scan(&parted); err != nil {
+	if err := l.queryRow(ctx, "SELECT coalesce(max(parted), 0) FROM payers WHERE connection = ? AND source_id = ?",
+		id.Connection, id.SourceID).Scan(&parted); err != nil {
 		return err
 	}
 	h.Changes = make([]HeldChange, len(past))
@@ -221,7 +226,8 @@ func (l *Ledger) heldChanges(ctx context.Context, id RecordID, h *Holding) error
 	for i, c := range past {
 		h.Changes[i].PastChange = c
 		var wanted, body, pre []byte
-		if err := l.queryRow(ctx, "SELECT wanted, body, pre_image FROM changes WHERE change_id = ?", c.ID).Scan(&wanted, &body, &pre); err != nil {
+		if err := l.queryRow(ctx, "SELECT wanted, body, pre_image FROM changes WHERE change_id = ?", c.ID).Scan(&wanted,
+			&body, &pre); err != nil {
 			return err
 		}
 		if wanted != nil {
@@ -229,7 +235,8 @@ func (l *Ledger) heldChanges(ctx context.Context, id RecordID, h *Holding) error
 		}
 		sent, errSent := l.seal.open(body, changePlace("body", c.ID))
 		before, errBefore := l.seal.open(pre, changePlace("pre_image", c.ID))
-		if err := errors.Join(l.openJSON(wanted, changePlace("wanted", c.ID), h.Changes[i].Wanted), errSent, errBefore); err != nil {
+		if err := errors.Join(l.openJSON(wanted, changePlace("wanted", c.ID), h.Changes[i].Wanted), errSent,
+			errBefore); err != nil {
 			return err
 		}
 		if c.ID <= parted && c.Action != connector.ActionCreate { // of a customer that was somebody else's
@@ -241,21 +248,27 @@ func (l *Ledger) heldChanges(ctx context.Context, id RecordID, h *Holding) error
 	if others {
 		h.LeftOut = append(h.LeftOut, leftOthers)
 	}
-	h.Requests, err = list(ctx, l, "SELECT sent_at, action, ended FROM attempts WHERE connection = ? AND source_id = ? ORDER BY attempt_id", []any{id.Connection, id.SourceID},
+	h.Requests, err = list(ctx, l,
+		"SELECT sent_at, action, ended FROM attempts WHERE connection = ? AND source_id = ? ORDER BY attempt_id",
+		[]any{id.Connection, id.SourceID},
 		func(r *HeldRequest) []any { return []any{&r.SentAt, &r.Action, &r.Ended} })
 	return err
 }
 
 // heldLetters adds the letters to the payer. It omits their text, which holds the signing link.
 func (l *Ledger) heldLetters(ctx context.Context, id RecordID, h *Holding) (err error) {
-	h.Letters, err = list(ctx, l, `SELECT mandate_id, kind, language, state, coalesce(ended_at, frozen_at) AS at, '' FROM letters WHERE connection = ?1 AND source_id = ?2
+	h.Letters, err = list(ctx, l,
+		`SELECT mandate_id, kind, language, state, coalesce(ended_at, frozen_at) AS at, '' FROM letters WHERE connection = ?1 AND source_id = ?2
 		UNION ALL SELECT o.mandate_id, 'handed over', '', 'sent', o.sent_on, o.actor FROM handovers o JOIN mandates m ON m.mandate_id = o.mandate_id WHERE m.billing_id IN `+customersOf+" ORDER BY at, mandate_id",
-		[]any{id.Connection, id.SourceID}, func(r *HeldLetter) []any { return []any{&r.MandateID, &r.Kind, &r.Language, &r.State, &r.At, &r.Actor} })
+		[]any{id.Connection, id.SourceID},
+		func(r *HeldLetter) []any { return []any{&r.MandateID, &r.Kind, &r.Language, &r.State, &r.At, &r.Actor} })
 	if err != nil {
 		return err
 	}
-	h.Stops, err = list(ctx, l, "SELECT why, note, actor, since, coalesce(ended_at, '') FROM letter_stops WHERE scope = 'payer' AND connection = ?1 AND source_id = ?2 ORDER BY stop_id",
-		[]any{id.Connection, id.SourceID}, func(r *HeldStop) []any { return []any{&r.Why, &r.Note, &r.Actor, &r.Since, &r.EndedAt} })
+	h.Stops, err = list(ctx, l,
+		"SELECT why, note, actor, since, coalesce(ended_at, '') FROM letter_stops WHERE scope = 'payer' AND connection = ?1 AND source_id = ?2 ORDER BY stop_id",
+		[]any{id.Connection, id.SourceID},
+		func(r *HeldStop) []any { return []any{&r.Why, &r.Note, &r.Actor, &r.Since, &r.EndedAt} })
 	return err
 }
 
@@ -264,7 +277,8 @@ func (l *Ledger) heldMandates(ctx context.Context, id RecordID, h *Holding) erro
 		MandateRow
 		link, failure bool
 	}
-	rows, err := list(ctx, l, "SELECT "+mandateColumns+", (SELECT m.link IS NOT NULL FROM mandates m WHERE m.mandate_id = v.mandate_id), EXISTS (SELECT 1 FROM failure_reasons f WHERE f.mandate_id = v.mandate_id) FROM v_mandates v WHERE v.billing_id IN "+customersOf+" ORDER BY first_seen_at, mandate_id",
+	rows, err := list(ctx, l,
+		"SELECT "+mandateColumns+", (SELECT m.link IS NOT NULL FROM mandates m WHERE m.mandate_id = v.mandate_id), EXISTS (SELECT 1 FROM failure_reasons f WHERE f.mandate_id = v.mandate_id) FROM v_mandates v WHERE v.billing_id IN "+customersOf+" ORDER BY first_seen_at, mandate_id",
 		[]any{id.Connection, id.SourceID}, func(r *row) []any { return append(r.dest(), &r.link, &r.failure) })
 	if err != nil {
 		return err
@@ -278,7 +292,8 @@ func (l *Ledger) heldMandates(ctx context.Context, id RecordID, h *Holding) erro
 			return err
 		}
 		m := HeldMandate{MandateRow: r.MandateRow, History: []HistoryRow{}}
-		m.History = append(m.History, connector.Filter(all, func(moved HistoryRow) bool { return moved.MandateID == r.MandateID })...)
+		m.History = append(m.History,
+			connector.Filter(all, func(moved HistoryRow) bool { return moved.MandateID == r.MandateID })...)
 		h.Mandates = append(h.Mandates, m)
 	}
 	for _, left := range []struct {
@@ -297,7 +312,8 @@ func (l *Ledger) heldDeliveries(ctx context.Context, id RecordID, h *Holding) er
 		InboxRow
 		box []byte
 	}
-	rows, err := list(ctx, l, "SELECT "+inboxColumns+", body FROM inbox i WHERE "+aboutThem+" ORDER BY inbox_id", []any{id.Connection, id.SourceID},
+	rows, err := list(ctx, l, "SELECT "+inboxColumns+", body FROM inbox i WHERE "+aboutThem+" ORDER BY inbox_id",
+		[]any{id.Connection, id.SourceID},
 		func(r *row) []any { return append(r.dest(), &r.box) })
 	if err != nil {
 		return err
@@ -323,7 +339,8 @@ func (l *Ledger) heldIndex(ctx context.Context, id RecordID, h *Holding) (err er
 		pairs string
 	}
 	rows, err := list(ctx, l, `SELECT c.billing_id, c.key_values, `+lastRead+`
-		FROM remote_customers c WHERE c.billing_id IN `+customersOf+" ORDER BY c.billing_id", []any{id.Connection, id.SourceID},
+		FROM remote_customers c WHERE c.billing_id IN `+customersOf+" ORDER BY c.billing_id",
+		[]any{id.Connection, id.SourceID},
 		func(r *row) []any { return []any{&r.BillingID, &r.pairs, &r.HeldCustomer.SeenAt} })
 	if err != nil {
 		return err
@@ -336,7 +353,9 @@ func (l *Ledger) heldIndex(ctx context.Context, id RecordID, h *Holding) (err er
 			return err
 		}
 	}
-	h.Words, err = list(ctx, l, "SELECT billing_id, word, said_at FROM words WHERE connection = ? AND source_id = ? ORDER BY said_at", []any{id.Connection, id.SourceID},
+	h.Words, err = list(ctx, l,
+		"SELECT billing_id, word, said_at FROM words WHERE connection = ? AND source_id = ? ORDER BY said_at",
+		[]any{id.Connection, id.SourceID},
 		func(w *HeldWord) []any { return []any{&w.BillingID, &w.Word, &w.SaidAt} })
 	return err
 }
@@ -360,7 +379,8 @@ func (l *Ledger) Quotes(ctx context.Context, of connector.Label) (entries, mappi
 			continue // too short to mean anything
 		}
 		var n int
-		if err := l.queryRow(ctx, "SELECT count(*) FROM audit WHERE instr(lower(reason), lower(?)) > 0", value).Scan(&n); err != nil {
+		if err := l.queryRow(ctx, "SELECT count(*) FROM audit WHERE instr(lower(reason), lower(?)) > 0",
+			value).Scan(&n); err != nil {
 			return 0, 0, fmt.Errorf("look through the audit log: %w", err)
 		}
 		entries = max(entries, n)
@@ -369,19 +389,20 @@ func (l *Ledger) Quotes(ctx context.Context, of connector.Label) (entries, mappi
 		hash string
 		body []byte
 	}
-	err = each(ctx, l, "SELECT hash, body FROM mapping_versions", nil, func(r *row) []any { return []any{&r.hash, &r.body} }, func(r row) error {
-		text, err := l.seal.open(r.body, placeOfMapping(r.hash))
-		if err != nil {
-			return err
-		}
-		for _, value := range []string{of.Name, of.Email} {
-			if len(value) >= 4 && containsFolded(text, value) {
-				mappings++
-				break
+	err = each(ctx, l, "SELECT hash, body FROM mapping_versions", nil,
+		func(r *row) []any { return []any{&r.hash, &r.body} }, func(r row) error {
+			text, err := l.seal.open(r.body, placeOfMapping(r.hash))
+			if err != nil {
+				return err
 			}
-		}
-		return nil
-	})
+			for _, value := range []string{of.Name, of.Email} {
+				if len(value) >= 4 && containsFolded(text, value) {
+					mappings++
+					break
+				}
+			}
+			return nil
+		})
 	return entries, mappings, err
 }
 

@@ -95,7 +95,8 @@ func dueArgs(now time.Time, gap time.Duration) []any {
 func (tx *Tx) BeginDrain(of []OpenDelivery) (ticket int64, err error) {
 	ids, err := json.Marshal(connector.Map(of, func(d OpenDelivery) string { return d.BillingID }))
 	if err == nil {
-		err = tx.exec("UPDATE payers SET drained_at = ?1 WHERE billing_id IN (SELECT value FROM json_each(?2))", stamp(tx.now), string(ids))
+		err = tx.exec("UPDATE payers SET drained_at = ?1 WHERE billing_id IN (SELECT value FROM json_each(?2))",
+			stamp(tx.now), string(ids))
 	}
 	if err != nil {
 		return 0, fmt.Errorf("begin to reflect %d customers: %w", len(of), err)
@@ -127,13 +128,15 @@ func (tx *Tx) changeWaiting(d OpenDelivery, set string, args ...any) (int64, err
 	if err != nil {
 		return 0, fmt.Errorf("list the deliveries of customer %s: %w", d.BillingID, err)
 	}
-	return tx.recounted("inbox_id IN (SELECT CAST(value AS BIGINT) FROM json_each(?))", string(ids), "state IN ('received', 'parked')", set, args...)
+	return tx.recounted("inbox_id IN (SELECT CAST(value AS BIGINT) FROM json_each(?))", string(ids),
+		"state IN ('received', 'parked')", set, args...)
 }
 
 // CloseDeliveries marks the waiting deliveries of a customer with their result, up to the newest
 // that a read covered.
 func (tx *Tx) CloseDeliveries(d OpenDelivery, to connector.InboxState, detail string) error {
-	_, err := tx.changeWaiting(d, "state = ?, processed_at = ?, detail = ?, next_attempt = NULL", to, stamp(tx.now), detail)
+	_, err := tx.changeWaiting(d, "state = ?, processed_at = ?, detail = ?, next_attempt = NULL", to, stamp(tx.now),
+		detail)
 	return err
 }
 
@@ -159,11 +162,12 @@ type StoredDelivery struct {
 // users need not type the hash at its end. It is nil when there is none, and when there are
 // several.
 func (l *Ledger) DeliveryNamed(ctx context.Context, name string) (*StoredDelivery, error) {
-	found, err := list(ctx, l, `SELECT `+inboxColumns+`, type_header, mandate_id, detail, repeats, attempts, next_attempt FROM inbox
+	found, err := list(ctx, l,
+		`SELECT `+inboxColumns+`, type_header, mandate_id, detail, repeats, attempts, next_attempt FROM inbox
 		WHERE delivery_key = ?1 OR substr(delivery_key, 1, length(?1) + 1) = ?1 || ':'
 		ORDER BY delivery_key <> ?1`+limitTo, []any{name, 2}, func(d *StoredDelivery) []any {
-		return append(d.dest(), &d.TypeHeader, &d.MandateID, &d.Detail, &d.Repeats, &d.Attempts, &d.NextAttempt)
-	})
+			return append(d.dest(), &d.TypeHeader, &d.MandateID, &d.Detail, &d.Repeats, &d.Attempts, &d.NextAttempt)
+		})
 	if err != nil || len(found) == 0 || len(found) > 1 && found[0].DeliveryKey != name {
 		return nil, err
 	}
@@ -190,8 +194,10 @@ const (
 // RereadDelivery stores the present meaning of a quarantined delivery, and reports false if it is
 // no longer quarantined. A type that only a header had named is kept.
 func (tx *Tx) RereadDelivery(d Delivery) (bool, error) {
-	n, err := tx.recounted(named, d.Key, isQuarantined, `event_type = CASE WHEN ?1 = '' THEN event_type ELSE ?1 END, billing_id = ?2, mandate_id = ?3, state = ?4, detail = ?5,
-		body = CASE WHEN `+fmt.Sprintf(ofForgotten, "?2")+` THEN x'' ELSE body END`, d.Type, d.BillingID, d.MandateID, d.State, d.Detail)
+	n, err := tx.recounted(named, d.Key, isQuarantined,
+		`event_type = CASE WHEN ?1 = '' THEN event_type ELSE ?1 END, billing_id = ?2, mandate_id = ?3, state = ?4, detail = ?5,
+		body = CASE WHEN `+fmt.Sprintf(ofForgotten, "?2")+` THEN x'' ELSE body END`, d.Type, d.BillingID, d.MandateID,
+		d.State, d.Detail)
 	return n > 0, err
 }
 
@@ -201,7 +207,8 @@ const eventsApart = "Its events are listed by themselves."
 // SplitDelivery stores the events of a quarantined delivery as deliveries of their own, and reports
 // false if it is no longer quarantined. The body goes: its events have their parts of it.
 func (tx *Tx) SplitDelivery(key string, events []Delivery) (bool, error) {
-	n, err := tx.recounted(named, key, isQuarantined, "state = 'ignored', processed_at = ?, next_attempt = NULL, detail = ?, body = x''", stamp(tx.now), eventsApart)
+	n, err := tx.recounted(named, key, isQuarantined,
+		"state = 'ignored', processed_at = ?, next_attempt = NULL, detail = ?, body = x''", stamp(tx.now), eventsApart)
 	if err != nil || n == 0 {
 		return false, err
 	}
@@ -216,7 +223,8 @@ func (tx *Tx) SplitDelivery(key string, events []Delivery) (bool, error) {
 // DismissDelivery closes a delivery that waits for a person or for an unknown customer, and reports
 // false for any other.
 func (tx *Tx) DismissDelivery(key, detail string) (bool, error) {
-	n, err := tx.recounted(named, key, "state IN ('quarantined', 'parked')", "state = 'ignored', processed_at = ?, next_attempt = NULL, detail = ?", stamp(tx.now), detail)
+	n, err := tx.recounted(named, key, "state IN ('quarantined', 'parked')",
+		"state = 'ignored', processed_at = ?, next_attempt = NULL, detail = ?", stamp(tx.now), detail)
 	return n > 0, err
 }
 

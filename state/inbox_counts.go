@@ -24,7 +24,8 @@ func (tx *Tx) tally(sign int, which string, of any) error {
 	}
 	if err := tx.exec("INSERT INTO inbox_counts (event_type, state, deliveries, first_at, last_at) SELECT event_type, state, "+count+", min(received_at), max(received_at) FROM inbox WHERE "+which+
 		` GROUP BY event_type, state ON CONFLICT (event_type, state) DO UPDATE SET deliveries = inbox_counts.deliveries + excluded.deliveries,
-		first_at = min(inbox_counts.first_at, excluded.first_at), last_at = max(inbox_counts.last_at, excluded.last_at)`, of); err != nil {
+		first_at = min(inbox_counts.first_at, excluded.first_at), last_at = max(inbox_counts.last_at, excluded.last_at)`,
+		of); err != nil {
 		return fmt.Errorf("count webhook deliveries: %w", err)
 	}
 	return nil

@@ -45,7 +45,8 @@ func TestTheCountsOfDeliveriesAreThoseOfTheInbox(t *testing.T) {
 	d := newDesk(t)
 	d.planLinkedPayer("c1", "b1")
 	random := rand.New(rand.NewPCG(1, 2))
-	states := []connector.InboxState{connector.InboxReceived, connector.InboxReceived, connector.InboxQuarantined, connector.InboxIgnored}
+	states := []connector.InboxState{connector.InboxReceived, connector.InboxReceived, connector.InboxQuarantined,
+		connector.InboxIgnored}
 	key := func() string { return fmt.Sprint("evt-", random.IntN(60)) }
 	some := func() Delivery {
 		v := delivery(key(), fmt.Sprint("b", random.IntN(4)))

@@ -26,7 +26,8 @@ func (d *desk) receive(v Delivery) (fresh bool) {
 }
 
 func delivery(key, billingID string) Delivery {
-	return Delivery{Key: key, Type: "dd-mandate", BillingID: billingID, Body: []byte(`{"customerId":"` + billingID + `"}`), State: connector.InboxReceived}
+	return Delivery{Key: key, Type: "dd-mandate", BillingID: billingID, Body: []byte(`{"customerId":"` + billingID + `"}`),
+		State: connector.InboxReceived}
 }
 
 func (d *desk) waiting() []OpenDelivery {
@@ -139,7 +140,8 @@ func TestDeliveriesOfOneCustomerAreOneTask(t *testing.T) {
 	quarantined := delivery("evt-9", "")
 	quarantined.State, quarantined.Detail = connector.InboxQuarantined, "The body is not JSON."
 	d.receive(quarantined)
-	want := []OpenDelivery{{BillingID: "b2", IDs: []int64{1, 3}, UpTo: 3, Key: "evt-2", Since: d.Now()}, {BillingID: "b1", IDs: []int64{2, 4, 5}, UpTo: 5, Key: "evt-4", Known: true, Since: d.Now()}}
+	want := []OpenDelivery{{BillingID: "b2", IDs: []int64{1, 3}, UpTo: 3, Key: "evt-2", Since: d.Now()},
+		{BillingID: "b1", IDs: []int64{2, 4, 5}, UpTo: 5, Key: "evt-4", Known: true, Since: d.Now()}}
 	if diff := cmp.Diff(want, d.waiting()); diff != "" {
 		t.Errorf("waiting (-want +got):\n%s", diff)
 	}
@@ -169,7 +171,8 @@ func TestClosingCoversWhatTheReadCoveredAndNoMore(t *testing.T) {
 	d.receive(delivery("evt-4", "b1")) // arrives while the read is under way
 	d.clock.move(time.Second)
 	d.do(func(tx *Tx) error { return tx.CloseDeliveries(covered, connector.InboxReflected, "") })
-	want := []OpenDelivery{{BillingID: "b2", IDs: []int64{3}, UpTo: 3, Key: "evt-3", Since: began}, {BillingID: "b1", IDs: []int64{4}, UpTo: 4, Key: "evt-4", Since: began}}
+	want := []OpenDelivery{{BillingID: "b2", IDs: []int64{3}, UpTo: 3, Key: "evt-3", Since: began},
+		{BillingID: "b1", IDs: []int64{4}, UpTo: 4, Key: "evt-4", Since: began}}
 	if diff := cmp.Diff(want, d.waiting()); diff != "" {
 		t.Errorf("still waiting (-want +got):\n%s", diff)
 	}
@@ -330,7 +333,8 @@ func FuzzADeliveryComesBackAsItCame(f *testing.F) {
 			t.Skip("parsed text is valid UTF-8")
 		}
 		n++
-		v := Delivery{Key: fmt.Sprintf("%d %s", n, key), Type: kind, BillingID: billingID, Body: append([]byte{}, body...), State: connector.InboxReceived}
+		v := Delivery{Key: fmt.Sprintf("%d %s", n, key), Type: kind, BillingID: billingID, Body: append([]byte{}, body...),
+			State: connector.InboxReceived}
 		if err := d.Do(context.Background(), func(tx *Tx) error { _, err := tx.Receive(v); return err }); err != nil {
 			t.Fatal(err)
 		}

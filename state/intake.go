@@ -214,9 +214,11 @@ func rowsAtOnce(n int) int {
 func (tx *Tx) insertSome(some []*arrival, next int) error {
 	args, received := make([]any, 0, 10*len(some)), stamp(tx.now)
 	for i, a := range some {
-		args = append(args, next+i, a.Key, received, a.Type, a.BillingID, a.MandateID, string(a.State), a.Detail, a.TypeHeader, a.box)
+		args = append(args, next+i, a.Key, received, a.Type, a.BillingID, a.MandateID, string(a.State), a.Detail,
+			a.TypeHeader, a.box)
 	}
-	n, err := tx.count(insertInbox+inboxRow+strings.Repeat(", "+inboxRow, len(some)-1)+" ON CONFLICT (delivery_key) DO NOTHING", args...)
+	n, err := tx.count(insertInbox+inboxRow+strings.Repeat(", "+inboxRow,
+		len(some)-1)+" ON CONFLICT (delivery_key) DO NOTHING", args...)
 	if err != nil {
 		return fmt.Errorf("store webhook deliveries: %w", err)
 	}
@@ -243,7 +245,8 @@ func (tx *Tx) insertSome(some []*arrival, next int) error {
 // them. It asks once for all deliveries, and only where a payer was forgotten.
 func (tx *Tx) blankForgotten(all []*arrival) error {
 	var some bool
-	if err := tx.row([]any{&some}, "SELECT EXISTS (SELECT 1 FROM source_records WHERE forgotten <> '')"); err != nil || !some {
+	if err := tx.row([]any{&some}, "SELECT EXISTS (SELECT 1 FROM source_records WHERE forgotten <> '')"); err != nil ||
+		!some {
 		return connector.Wrap(err, "look whether a payer was forgotten")
 	}
 	type subject struct{ Customer, Mandate string }
@@ -255,8 +258,10 @@ func (tx *Tx) blankForgotten(all []*arrival) error {
 	if err != nil {
 		return fmt.Errorf("list the customers of webhook deliveries: %w", err)
 	}
-	return connector.Wrap(tx.each("SELECT CAST(j.key AS BIGINT) FROM json_each(?) j WHERE "+fmt.Sprintf(ofForgotten, "j.value ->> 'Customer'")+
-		" OR j.value ->> 'Customer' = '' AND "+fmt.Sprintf(ofForgotten, "(SELECT m.billing_id FROM mandates m WHERE m.mandate_id = j.value ->> 'Mandate')"),
+	return connector.Wrap(tx.each("SELECT CAST(j.key AS BIGINT) FROM json_each(?) j WHERE "+fmt.Sprintf(ofForgotten,
+		"j.value ->> 'Customer'")+
+		" OR j.value ->> 'Customer' = '' AND "+fmt.Sprintf(ofForgotten,
+		"(SELECT m.billing_id FROM mandates m WHERE m.mandate_id = j.value ->> 'Mandate')"),
 		[]any{string(asked)}, func(scan func(...any) error) error {
 			var i int
 			err := scan(&i)
@@ -313,14 +318,15 @@ func (tx *Tx) reopen(keys []string, of map[string]*arrival) error {
 	}
 	settled := []string{}
 	if err := tx.each(`SELECT i.delivery_key FROM json_each(?) j CROSS JOIN inbox i ON i.delivery_key = j.value
-		WHERE (i.billing_id <> '' OR i.mandate_id <> '') AND i.state NOT IN ('received', 'parked', 'quarantined')`, []any{string(repeated)}, func(scan func(...any) error) error {
-		var key string
-		err := scan(&key)
-		if err == nil {
-			settled, of[key].taken.Again = append(settled, key), true
-		}
-		return err
-	}); err != nil {
+		WHERE (i.billing_id <> '' OR i.mandate_id <> '') AND i.state NOT IN ('received', 'parked', 'quarantined')`,
+		[]any{string(repeated)}, func(scan func(...any) error) error {
+			var key string
+			err := scan(&key)
+			if err == nil {
+				settled, of[key].taken.Again = append(settled, key), true
+			}
+			return err
+		}); err != nil {
 		return fmt.Errorf("look which webhook deliveries wait again: %w", err)
 	}
 	if len(settled) == 0 {

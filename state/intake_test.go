@@ -101,7 +101,8 @@ func TestOfDeliveriesThatComeTogetherAndAreAlikeOneIsFresh(t *testing.T) {
 	d.receive(closed)
 	d.do(func(tx *Tx) error { return tx.CloseDeliveries(d.waiting()[0], connector.InboxReflected, "") })
 	release := d.hold()
-	c := d.hand(t.Context(), delivery("evt-2", "b1"), closed, delivery("evt-2", "b1"), delivery("evt-3", "b1"), delivery("evt-2", "b1"))
+	c := d.hand(t.Context(), delivery("evt-2", "b1"), closed, delivery("evt-2", "b1"), delivery("evt-3", "b1"),
+		delivery("evt-2", "b1"))
 	release()
 	c.end()
 	want := []Taken{{Fresh: true}, {Again: true}, {}, {Fresh: true}, {}}

@@ -12,11 +12,12 @@ import (
 // JobRow is the ledger's data of a job of payersync serve. A job that began after it last ended is
 // at work, or its process died over it.
 type JobRow struct {
-	Name        string    `json:"name"`
-	BegunAt     time.Time `json:"begun_at,omitzero"`
-	EndedAt     time.Time `json:"ended_at,omitzero"`
-	DoneAt      time.Time `json:"done_at,omitzero"`      // when it last ended well
-	Outcome     string    `json:"outcome"`               // of its last end: done, failed, panicked, interrupted or parked; "" while it never ended
+	Name    string    `json:"name"`
+	BegunAt time.Time `json:"begun_at,omitzero"`
+	EndedAt time.Time `json:"ended_at,omitzero"`
+	DoneAt  time.Time `json:"done_at,omitzero"` // when it last ended well
+	// of its last end: done, failed, panicked, interrupted or parked; "" while it never ended
+	Outcome     string    `json:"outcome"`
 	ParkedUntil time.Time `json:"parked_until,omitzero"` // while it waits because a remote system asked for it
 	Problem     string    `json:"problem,omitempty"`     // why its last end was not a good one
 }
@@ -40,9 +41,11 @@ func (l *Ledger) Jobs(ctx context.Context) ([]JobRow, error) {
 		JobRow
 		begun, ended, done, parked sql.NullString
 	}
-	rows, err := list(ctx, l, "SELECT name, begun_at, ended_at, done_at, outcome, parked_until, problem FROM jobs ORDER BY name", nil, func(r *row) []any {
-		return []any{&r.Name, &r.begun, &r.ended, &r.done, &r.Outcome, &r.parked, &r.Problem}
-	})
+	rows, err := list(ctx, l,
+		"SELECT name, begun_at, ended_at, done_at, outcome, parked_until, problem FROM jobs ORDER BY name", nil,
+		func(r *row) []any {
+			return []any{&r.Name, &r.begun, &r.ended, &r.done, &r.Outcome, &r.parked, &r.Problem}
+		})
 	if err != nil {
 		return nil, fmt.Errorf("read the jobs: %w", err)
 	}

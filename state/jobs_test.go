@@ -37,7 +37,9 @@ func TestAJobShowsWhenItBeganAndEndedAndWhenItLastEndedWell(t *testing.T) {
 	note(func(tx *Tx) error {
 		return tx.EndJob("sweep", JobEnd{Outcome: "parked", Until: at(20), Problem: "the service asks for a pause"})
 	})
-	shows(JobRow{Name: "sweep", BegunAt: at(2), EndedAt: at(3), DoneAt: at(1), Outcome: "parked", ParkedUntil: at(20), Problem: "the service asks for a pause"})
+	shows(JobRow{Name: "sweep", BegunAt: at(2), EndedAt: at(3), DoneAt: at(1), Outcome: "parked", ParkedUntil: at(20),
+		Problem: "the service asks for a pause"})
 	note(begin)
-	shows(JobRow{Name: "sweep", BegunAt: at(4), EndedAt: at(3), DoneAt: at(1), Outcome: "parked", Problem: "the service asks for a pause"})
+	shows(JobRow{Name: "sweep", BegunAt: at(4), EndedAt: at(3), DoneAt: at(1), Outcome: "parked",
+		Problem: "the service asks for a pause"})
 }

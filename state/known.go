@@ -45,13 +45,15 @@ type Known struct {
 	Young  int // creates that made the customer within Arrival
 	Open   int // open changes of the customer
 
-	Moved connector.Key        // the key that the customer shows and our newest update wrote, if the payer moves to it; then Others and Taken are about it
+	// the key that the customer shows and our newest update wrote, if the payer moves to it; then Others and Taken are about it
+	Moved connector.Key
 	Sent  []connector.Customer // wanted by updates that may have taken effect at an unknown time, the newest first
 
 	Status      connector.MandateStatus // of the mandate shown; "" for a new one
 	ServiceTime string                  // the service's time of it
-	LinkApart   bool                    // the mandate is another customer's, or another of the customer's has a signing link
-	Financial   string                  // financial status; "" for none
+	// the mandate is another customer's, or another of the customer's has a signing link
+	LinkApart bool
+	Financial string // financial status; "" for none
 
 	entry indexEntry        // of what is shown, with what a list may have left out
 	pairs map[string]string // the externalData in it
@@ -67,7 +69,8 @@ var known = "SELECT j.key, " + payerColumns + ", " + entryColumns + `,
 	(SELECT count(*) > 0 FROM attention a WHERE a.connection = p.connection AND a.source_id = p.source_id AND a.topic <> 'record'),
 	CASE WHEN ?4 = 1 THEN (SELECT count(*) > 0 FROM attempts a WHERE a.billing_id = p.billing_id AND a.ended = '' AND a.action <> 'create') ELSE false END,
 	CASE WHEN p.seen_at = 0 OR p.link_state <> 'linked' THEN
-	  (SELECT count(*) FROM payers o WHERE o.key_name = p.key_name AND o.key_value = p.key_value AND ` + takes + `) || ' ' ||
+	  (SELECT count(*) FROM payers o WHERE o.key_name = p.key_name AND o.key_value = p.key_value AND ` + takes +
+	`) || ' ' ||
 	  CASE p.moves_value WHEN '' THEN 0 ELSE (SELECT count(*) FROM remote_traits t WHERE t.kind = 'key' AND t.value = p.moves_name || '=' || p.moves_value AND t.billing_id <> p.billing_id) END || ' ' ||
 	  (SELECT count(*) FILTER (WHERE action = 'create' AND state = 'done' AND updated_at >= ?3) || ' ' || count(*) FILTER (WHERE ` + openStates + `)
 	    FROM changes WHERE connection = p.connection AND source_id = p.source_id AND lane = 'customer') END,
@@ -79,7 +82,8 @@ var known = "SELECT j.key, " + payerColumns + ", " + entryColumns + `,
 	LEFT JOIN mandates m ON m.mandate_id = j.value LEFT JOIN financial_statuses fs ON fs.billing_id = p.billing_id`
 
 // takes is the condition that payer o, and not p, is being created, or has an unconfirmed customer.
-var takes = "(" + strings.ReplaceAll(isUnconfirmed+" OR "+isSent, "p.", "o.") + ") AND (o.connection <> p.connection OR o.source_id <> p.source_id)"
+var takes = "(" + strings.ReplaceAll(isUnconfirmed+" OR "+isSent, "p.", "o.") +
+	") AND (o.connection <> p.connection OR o.source_id <> p.source_id)"
 
 // Known returns what the ledger knows of observed customers, with one query. They belong to one list pass, or to single
 // reads with the same ticket. It returns nil for each of several that is to be asked for alone, because writing one of
@@ -121,28 +125,33 @@ func (tx *Tx) Known(observed ...Observation) ([]*Known, error) {
 	var r payerRow
 	var unsettled sql.NullString
 	var financial []byte
-	dest := slices.Concat([]any{&id}, r.dest(), row.index.entry(), []any{&row.Confirmed, &carried, &row.Told, &row.UnderWay, &unsettled, &row.Status, &row.ServiceTime, &row.LinkApart, &financial})
-	err = tx.each(known, []any{string(page), observed[0].Ticket, stamp(tx.now.Add(-Arrival)), observed[0].List == nil}, func(scan func(...any) error) error {
-		if err := scan(dest...); err != nil {
-			return err
-		}
-		k := out[at[id]]
-		if k == nil {
-			return nil
-		}
-		row.Observation, row.entry, row.Alone = k.Observation, k.entry, carried == "1 0"
-		if *k = row; unsettled.Valid {
-			if _, err := fmt.Sscan(carried[1:]+" "+unsettled.String, &k.Others, &k.Taken, &k.Next, &k.Young, &k.Open); err != nil {
+	dest := slices.Concat([]any{&id}, r.dest(), row.index.entry(),
+		[]any{&row.Confirmed, &carried, &row.Told, &row.UnderWay, &unsettled, &row.Status, &row.ServiceTime, &row.LinkApart,
+			&financial})
+	err = tx.each(known, []any{string(page), observed[0].Ticket, stamp(tx.now.Add(-Arrival)), observed[0].List == nil},
+		func(scan func(...any) error) error {
+			if err := scan(dest...); err != nil {
 				return err
 			}
-		}
-		return tx.l.know(k, r, financial)
-	})
+			k := out[at[id]]
+			if k == nil {
+				return nil
+			}
+			row.Observation, row.entry, row.Alone = k.Observation, k.entry, carried == "1 0"
+			if *k = row; unsettled.Valid {
+				if _, err := fmt.Sscan(carried[1:]+" "+unsettled.String, &k.Others, &k.Taken, &k.Next, &k.Young,
+					&k.Open); err != nil {
+					return err
+				}
+			}
+			return tx.l.know(k, r, financial)
+		})
 	for i, k := range out {
 		if err == nil && k != nil {
 			err = errors.Join(tx.knowIndex(k), tx.knowSent(k))
 		}
-		if k != nil && k.Ours && several && (carriers[keyTrait(k.Key)] > 1 || k.Others+k.Taken > 0 || k.Moves.Value != "" || k.Moved.Value != "") {
+		if k != nil && k.Ours && several &&
+			(carriers[keyTrait(k.Key)] > 1 || k.Others+k.Taken > 0 || k.Moves.Value != "" || k.Moved.Value != "") {
 			out[i] = nil
 		}
 	}
@@ -177,7 +186,8 @@ func (tx *Tx) knowIndex(k *Known) error {
 	}
 	var text string
 	if k.index.ticket >= 0 {
-		if err := tx.row([]any{&text}, "SELECT key_values FROM remote_customers WHERE billing_id = ?", k.CustomerID); err != nil {
+		if err := tx.row([]any{&text}, "SELECT key_values FROM remote_customers WHERE billing_id = ?",
+			k.CustomerID); err != nil {
 			return err
 		}
 	}
@@ -224,7 +234,8 @@ func (tx *Tx) knowSent(k *Known) error {
 	}); err != nil || k.Moved.Value == "" {
 		return err
 	}
-	return tx.row([]any{&k.Others, &k.Taken}, `SELECT (SELECT count(*) FROM remote_traits WHERE kind = 'key' AND value = ?1 AND billing_id <> p.billing_id),
+	return tx.row([]any{&k.Others, &k.Taken},
+		`SELECT (SELECT count(*) FROM remote_traits WHERE kind = 'key' AND value = ?1 AND billing_id <> p.billing_id),
 		(SELECT count(*) FROM payers o WHERE o.key_name = ?2 AND o.key_value = ?3 AND `+takes+`) FROM payers p WHERE p.billing_id = ?4`,
 		keyTrait(key), key.Name, key.ScopedValue(), k.BillingID)
 }

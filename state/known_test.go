@@ -35,8 +35,9 @@ func TestCustomersWhoseAnswerAnotherMayChangeAreAskedForAlone(t *testing.T) {
 		page []connector.RemoteCustomer
 		want []string // the records of the customers; "-" for nobody's, "" for one to be asked for alone
 	}{
-		"one":                     {[]connector.RemoteCustomer{ours}, []string{"c1"}},
-		"several":                 {[]connector.RemoteCustomer{ours, other, remote("cus_2", key("c2"))}, []string{"c1", "-", "c2"}},
+		"one": {[]connector.RemoteCustomer{ours}, []string{"c1"}},
+		"several": {[]connector.RemoteCustomer{ours, other, remote("cus_2", key("c2"))},
+			[]string{"c1", "-", "c2"}},
 		"one twice":               {[]connector.RemoteCustomer{ours, other, ours}, []string{"", "-", ""}},
 		"a key twice":             {[]connector.RemoteCustomer{ours, remote("cus_3", key("c1"))}, []string{"", "-"}},
 		"an id that is not clean": {[]connector.RemoteCustomer{ours, {ID: "cus_2\x00"}}, []string{"c1", ""}},

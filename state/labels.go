@@ -59,13 +59,17 @@ func (tx *Tx) SaveLabels(connection, mapping string, labels []NewLabel) error {
 			}
 			*rows = append(*rows, last, n.SourceID, sealed.digest, sealed.box)
 		}
-		const into, row = "INSERT INTO labels AS b (connection, mapping, number, source_id, digest, label) VALUES ", "(?1, ?2, ?, ?, ?, ?)"
+		const into, row = "INSERT INTO labels AS b (connection, mapping, number, source_id, digest, label) VALUES ",
+			"(?1, ?2, ?, ?, ?, ?)"
 		if err := errors.Join(
-			tx.insertRows(into, row, keep, " ON CONFLICT (connection, source_id) DO NOTHING", connection, labelForm+mappingTag(mapping)),
-			tx.insertRows(into, row, renew, ` ON CONFLICT (connection, source_id) DO UPDATE SET mapping = excluded.mapping, digest = excluded.digest,
+			tx.insertRows(into, row, keep, " ON CONFLICT (connection, source_id) DO NOTHING", connection,
+				labelForm+mappingTag(mapping)),
+			tx.insertRows(into, row, renew,
+				` ON CONFLICT (connection, source_id) DO UPDATE SET mapping = excluded.mapping, digest = excluded.digest,
 			  number = CASE WHEN b.digest = excluded.digest THEN b.number ELSE excluded.number END,
 			  label = CASE WHEN b.digest = excluded.digest THEN b.label ELSE excluded.label END
-			WHERE b.mapping <> excluded.mapping OR b.digest <> excluded.digest`, connection, labelForm+mappingTag(mapping))); err != nil {
+			WHERE b.mapping <> excluded.mapping OR b.digest <> excluded.digest`, connection,
+				labelForm+mappingTag(mapping))); err != nil {
 			return fmt.Errorf("save labels of records: %w", err)
 		}
 	}
@@ -156,7 +160,9 @@ func (l *Ledger) Sealed() bool { return l.seal.away != nil }
 // Unnamed counts the records without a label that can be opened: without its key a ledger knows no
 // names.
 func (l *Ledger) Unnamed(ctx context.Context) (int, error) {
-	return single[int](l.queryRow(ctx, "SELECT (SELECT count(*) FROM source_records) - CASE WHEN ?1 = 1 THEN 0 ELSE (SELECT count(*) FROM labels) END", l.Sealed()))
+	return single[int](l.queryRow(ctx,
+		"SELECT (SELECT count(*) FROM source_records) - CASE WHEN ?1 = 1 THEN 0 ELSE (SELECT count(*) FROM labels) END",
+		l.Sealed()))
 }
 
 // LabelRow is the label of a record.

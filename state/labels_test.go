@@ -66,10 +66,12 @@ func TestALabelGetsANewNumberWhenItSaysSomethingElse(t *testing.T) {
 	d.label(acme, "m2", called("c1", "Ada"))
 	wantLabels(t, "after another mapping said the same", labels(t, d.Ledger, 7))
 	d.label(acme, "m2", NewLabel{SourceID: "c1", Keep: true})
-	wantLabels(t, "after the record said no more who it was", labels(t, d.Ledger, 0), "1 acme/c1 Ada", "5 acme/c2 Grace Hopper", "7 beta/c1 Bertha")
+	wantLabels(t, "after the record said no more who it was", labels(t, d.Ledger, 0), "1 acme/c1 Ada",
+		"5 acme/c2 Grace Hopper", "7 beta/c1 Bertha")
 
 	got, err := d.LabelsOf(t.Context(), []RecordID{{acme, "c1"}, {"beta", "c1"}, {"beta", "c2"}, {"", ""}})
-	want := map[RecordID]connector.Label{{acme, "c1"}: called("c1", "Ada").Label, {"beta", "c1"}: called("c1", "Bertha").Label}
+	want := map[RecordID]connector.Label{{acme, "c1"}: called("c1", "Ada").Label,
+		{"beta", "c1"}: called("c1", "Bertha").Label}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("the labels of some (-want +got):\n%s%v", diff, err)
 	}
@@ -102,7 +104,8 @@ func TestLabelsAreMadeOfWhatIsNewOrWasMadeOtherwise(t *testing.T) {
 	d.save(run, acme, same, changed, bare, odd)
 	d.label(acme, "m1", called("c1", "Ada"), called("c2", "Grace"), called(odd.SourceID, "Odd"))
 	unlabelled := func(version string) (out []string) {
-		found, err := d.News(t.Context(), acme, version, []connector.Record{same, record("c2", "Hopper"), bare, record("c5", "New")}, nil)
+		found, err := d.News(t.Context(), acme, version,
+			[]connector.Record{same, record("c2", "Hopper"), bare, record("c5", "New")}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +134,8 @@ func TestALabelIsSavedWithItsRecordOrNeither(t *testing.T) {
 	d := newDesk(t)
 	run := d.run(acme)
 	err := d.Do(t.Context(), func(tx *Tx) error {
-		return errors.Join(tx.SavePage(run, acme, []connector.Record{record("c1", canaryName)}), tx.SaveLabels(acme, "m1", []NewLabel{called("c2", canaryName)}))
+		return errors.Join(tx.SavePage(run, acme, []connector.Record{record("c1", canaryName)}),
+			tx.SaveLabels(acme, "m1", []NewLabel{called("c2", canaryName)}))
 	})
 	if err == nil || strings.Contains(err.Error(), canaryName) {
 		t.Errorf("the label of no record: %v", err)
@@ -182,11 +186,13 @@ func TestLabelsOfAnEarlierFormAreMadeAnew(t *testing.T) {
 	r := record("c1", canaryName)
 	d.save(d.run(acme), acme, r)
 	d.label(acme, "m1", called("c1", canaryName))
-	if found, err := d.News(t.Context(), acme, "m1", []connector.Record{r}, nil); err != nil || len(found.Unlabelled) != 0 {
+	if found, err := d.News(t.Context(), acme, "m1", []connector.Record{r}, nil); err != nil ||
+		len(found.Unlabelled) != 0 {
 		t.Errorf("a label of today is made anew: %v, %v", found, err)
 	}
 	d.do(func(tx *Tx) error { return tx.exec("UPDATE labels SET mapping = 'm1'") })
-	if found, err := d.News(t.Context(), acme, "m1", []connector.Record{r}, nil); err != nil || len(found.Unlabelled) != 1 {
+	if found, err := d.News(t.Context(), acme, "m1", []connector.Record{r}, nil); err != nil ||
+		len(found.Unlabelled) != 1 {
 		t.Errorf("a label of before is kept: %v, %v", found, err)
 	}
 }
@@ -194,10 +200,12 @@ func TestLabelsOfAnEarlierFormAreMadeAnew(t *testing.T) {
 // A label reads the same whether its texts had to be escaped or not.
 func TestALabelIsReadAsItWasWritten(t *testing.T) {
 	t.Parallel()
-	texts := []string{"", "Ada", `Ada "the" Crumb`, `C:\bakery`, "Crumb & Crust", "a<b>", "line\nline", "日本", "\u2028", `","name":"x`, "}", "{", ":", `\`, "\x00"}
+	texts := []string{"", "Ada", `Ada "the" Crumb`, `C:\bakery`, "Crumb & Crust", "a<b>", "line\nline", "日本", "\u2028",
+		`","name":"x`, "}", "{", ":", `\`, "\x00"}
 	for i, a := range texts {
 		for j, b := range texts {
-			want := connector.Label{Number: a, Name: b, Email: texts[(i+j)%len(texts)], Contact: texts[(i+1)%len(texts)], Language: texts[(j+1)%len(texts)]}
+			want := connector.Label{Number: a, Name: b, Email: texts[(i+j)%len(texts)], Contact: texts[(i+1)%len(texts)],
+				Language: texts[(j+1)%len(texts)]}
 			plain, err := json.Marshal(want)
 			if err != nil {
 				t.Fatal(err)
@@ -209,7 +217,8 @@ func TestALabelIsReadAsItWasWritten(t *testing.T) {
 	}
 	for text, want := range map[string]*connector.Label{
 		`{"number":"1","name":"Ada","language":"en"}`: {Number: "1", Name: "Ada", Language: "en"},
-		`{}`: nil, ``: nil, `{"name":"Ada"`: nil, `{"name":"Ada`: nil, `{"name":null}`: nil, `{"fax":"1"}`: nil, `{"name":"Ada" }`: nil, `{"name":"A\u0026B"}`: nil,
+		`{}`: nil, ``: nil, `{"name":"Ada"`: nil, `{"name":"Ada`: nil, `{"name":null}`: nil, `{"fax":"1"}`: nil,
+		`{"name":"Ada" }`: nil, `{"name":"A\u0026B"}`: nil,
 	} {
 		if diff := cmp.Diff(want, plainLabel(text)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", text, diff)

@@ -39,8 +39,10 @@ func (tx *Tx) TellNotShown(run int64, connection string, n Notice) error {
 		return err
 	}
 	var same bool
-	if err := tx.row([]any{&same}, `SELECT EXISTS (SELECT 1 FROM source_records r JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
-		WHERE r.connection = ?1 AND r.source_id = ?2 AND r.unseen = 1 AND ?3 = `+stands+`)`, connection, n.SourceID, n.Stands); err != nil || !same {
+	if err := tx.row([]any{&same},
+		`SELECT EXISTS (SELECT 1 FROM source_records r JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
+		WHERE r.connection = ?1 AND r.source_id = ?2 AND r.unseen = 1 AND ?3 = `+stands+`)`, connection, n.SourceID,
+		n.Stands); err != nil || !same {
 		return err
 	}
 	tx.tellLeft(connection, n)

@@ -27,8 +27,10 @@ func TestCountsByLinkSayHowManyOfThemLeftTheBooks(t *testing.T) {
 				counted.N, counted.Left = counted.N+p.N, counted.Left+p.Left
 			}
 		}
-		if err != nil || countErr != nil || funnel.Payers[state] != listed || funnel.Left[state] != left || counted.N != listed || counted.Left != left || state == "linked" && left != 1 {
-			t.Errorf("%s: %d are listed, %d of them left; the funnel counts %d and %d, the metrics %+v: %v, %v", state, listed, left, funnel.Payers[state], funnel.Left[state], counted, err, countErr)
+		if err != nil || countErr != nil || funnel.Payers[state] != listed || funnel.Left[state] != left ||
+			counted.N != listed || counted.Left != left || state == "linked" && left != 1 {
+			t.Errorf("%s: %d are listed, %d of them left; the funnel counts %d and %d, the metrics %+v: %v, %v", state, listed,
+				left, funnel.Payers[state], funnel.Left[state], counted, err, countErr)
 		}
 	}
 }

@@ -138,8 +138,10 @@ func Open(ctx context.Context, opts Options) (*Ledger, error) {
 		return nil, errors.Join(err, folder.Close())
 	}
 	l := &Ledger{
-		below: below, path: path, folder: folder, seal: seal, keyFile: opts.KeyFile, rekeying: opts.rekeying, carrying: opts.carrying, now: opts.Now, asked: opts.Commit, look: opts.Look, watched: opts.Committing, migrating: opts.Migrating,
-		stmts: map[string]*sql.Stmt{}, reads: &statements{of: map[string]*sql.Stmt{}},
+		below: below, path: path, folder: folder, seal: seal, keyFile: opts.KeyFile, rekeying: opts.rekeying,
+		carrying: opts.carrying, now: opts.Now, asked: opts.Commit, look: opts.Look, watched: opts.Committing,
+		migrating: opts.Migrating,
+		stmts:     map[string]*sql.Stmt{}, reads: &statements{of: map[string]*sql.Stmt{}},
 		intake: new(intake), queue: make(chan *write, 4*maxBatch), closing: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	if l.now == nil {
@@ -182,7 +184,8 @@ func sealerOf(ctx context.Context, opts Options) (seal *sealer, account int64, e
 
 // engineOf returns a ledger's engine, its name, and the folder of its file. The account's number is
 // 0 if it is not known yet.
-func engineOf(ctx context.Context, opts Options, account int64) (below engine, path string, folder *files.Folder, err error) {
+func engineOf(ctx context.Context, opts Options, account int64) (below engine, path string, folder *files.Folder,
+	err error) {
 	if below, err = serverOf(ctx, opts, account); below != nil || err != nil {
 		return below, "of account " + cmp.Or(opts.Account, testAccount), nil, err
 	}
@@ -278,7 +281,8 @@ func (l *Ledger) connect(ctx context.Context) (err error) {
 }
 
 func damaged(path, how string) error {
-	return &OpenError{Path: path, Why: "the file is damaged or not a ledger: " + how, Next: "Keep the file as it is and restore the last backup."}
+	return &OpenError{Path: path, Why: "the file is damaged or not a ledger: " + how,
+		Next: "Keep the file as it is and restore the last backup."}
 }
 
 // unreadable says why the file could not be checked. An interrupted check, or a locked file, is no
@@ -320,7 +324,8 @@ func (l *Ledger) checkKey(ctx context.Context, db executor) error {
 		if err := l.Sound(ctx); err != nil {
 			return err
 		}
-		if err := db.QueryRowContext(ctx, "UPDATE ledger SET key_check = coalesce(key_check, ?) RETURNING key_check", l.seal.box([]byte("payersync"), at)).Scan(&box); err != nil {
+		if err := db.QueryRowContext(ctx, "UPDATE ledger SET key_check = coalesce(key_check, ?) RETURNING key_check",
+			l.seal.box([]byte("payersync"), at)).Scan(&box); err != nil {
 			return fmt.Errorf("bind the ledger to its key: %w", err)
 		}
 	}

@@ -88,9 +88,11 @@ var fresh = sync.OnceValues(func() (files [2][]byte, err error) {
 func newDesk(t testing.TB) *desk {
 	t.Helper()
 	c, dir := newClock(), t.TempDir()
-	d := &desk{t: t, clock: c, opts: Options{Path: filepath.Join(dir, "payersync.db"), KeyFile: filepath.Join(dir, "payersync.key"), Now: c.now}}
+	d := &desk{t: t, clock: c,
+		opts: Options{Path: filepath.Join(dir, "payersync.db"), KeyFile: filepath.Join(dir, "payersync.key"), Now: c.now}}
 	files, err := fresh()
-	if err := errors.Join(err, os.WriteFile(d.opts.Path, files[0], 0o600), os.WriteFile(d.opts.KeyFile, files[1], 0o600), dbtest.Copy(d.opts.Path)); err != nil {
+	if err := errors.Join(err, os.WriteFile(d.opts.Path, files[0], 0o600), os.WriteFile(d.opts.KeyFile, files[1], 0o600),
+		dbtest.Copy(d.opts.Path)); err != nil {
 		t.Fatal(err)
 	}
 	d.Ledger = d.another()
@@ -146,7 +148,8 @@ func (d *desk) run(connection string) (id int64) {
 	d.t.Helper()
 	d.pin(connection)
 	d.do(func(tx *Tx) (err error) {
-		id, err = tx.OpenRun(NewRun{Connection: connection, Kind: connector.RunSync, Trigger: "manual", Mapping: mapping, Holder: "test"})
+		id, err = tx.OpenRun(NewRun{Connection: connection, Kind: connector.RunSync, Trigger: "manual", Mapping: mapping,
+			Holder: "test"})
 		return err
 	})
 	return id
@@ -302,7 +305,8 @@ func TestEveryConnectionHasTheSafeSettings(t *testing.T) {
 	t.Parallel()
 	onlyOnSQLite(t, "it speaks of PRAGMA")
 	d := newDesk(t)
-	common := map[string]string{"journal_mode": "wal", "foreign_keys": "1", "trusted_schema": "0", "busy_timeout": "10000", "synchronous": "2", "temp_store": "2"}
+	common := map[string]string{"journal_mode": "wal", "foreign_keys": "1", "trusted_schema": "0", "busy_timeout": "10000",
+		"synchronous": "2", "temp_store": "2"}
 	checkReaders(t, d.Ledger, common)
 	common["secure_delete"], common["busy_timeout"] = "1", "0" // who waits for the lock is begin
 	d.do(func(tx *Tx) error {
@@ -360,7 +364,8 @@ func TestOlderVersion(t *testing.T) {
 		want bool
 	}{
 		{"3.51.2", "3.51.3", true}, {"3.51.3", "3.51.3", false}, {"3.51.10", "3.51.3", false}, {"3.53.4", "3.51.3", false},
-		{"3.9.0", "3.51.3", true}, {"4.0.0", "3.51.3", false}, {"3.52", "3.51.3", false}, {"", "3.51.3", true}, {"garbage", "3.51.3", true},
+		{"3.9.0", "3.51.3", true}, {"4.0.0", "3.51.3", false}, {"3.52", "3.51.3", false}, {"", "3.51.3", true},
+		{"garbage", "3.51.3", true},
 	}
 	for _, tt := range tests {
 		if got := olderVersion(tt.a, tt.b); got != tt.want {

@@ -57,14 +57,16 @@ type AddressWord struct {
 
 // AddressWords returns all decisions on addresses, including reverted ones.
 func (l *Ledger) AddressWords(ctx context.Context) ([]AddressWord, error) {
-	words, err := list(ctx, l, "SELECT DISTINCT recipient, why FROM letter_stops WHERE scope = 'address' AND (why = 'opted_out' OR why = 'bounced') ORDER BY recipient, why", nil,
+	words, err := list(ctx, l,
+		"SELECT DISTINCT recipient, why FROM letter_stops WHERE scope = 'address' AND (why = 'opted_out' OR why = 'bounced') ORDER BY recipient, why", nil,
 		func(w *AddressWord) []any { return []any{&w.Recipient, &w.Why} })
 	return words, connector.Wrap(err, "read what was said of addresses")
 }
 
 // EndLetterStop takes a stop back.
 func (tx *Tx) EndLetterStop(id int64) error {
-	return connector.Wrap(tx.exec("UPDATE letter_stops SET ended_at = ? WHERE stop_id = ? AND ended_at IS NULL", stamp(tx.now), id), "take a stop of letters back")
+	return connector.Wrap(tx.exec("UPDATE letter_stops SET ended_at = ? WHERE stop_id = ? AND ended_at IS NULL",
+		stamp(tx.now), id), "take a stop of letters back")
 }
 
 // LetterStops returns the active stops, in order of creation. One whose day has come holds no more:
@@ -74,9 +76,11 @@ func (l *Ledger) LetterStops(ctx context.Context) ([]LetterStop, error) {
 		LetterStop
 		until, since sql.NullString
 	}
-	rows, err := list(ctx, l, "SELECT stop_id, scope, connection, source_id, recipient, why, until_on, note, actor, since FROM letter_stops WHERE ended_at IS NULL ORDER BY stop_id", nil, func(r *row) []any {
-		return []any{&r.ID, &r.Scope, &r.Connection, &r.SourceID, &r.Recipient, &r.Why, &r.until, &r.Note, &r.Actor, &r.since}
-	})
+	rows, err := list(ctx, l,
+		"SELECT stop_id, scope, connection, source_id, recipient, why, until_on, note, actor, since FROM letter_stops WHERE ended_at IS NULL ORDER BY stop_id", nil, func(r *row) []any {
+			return []any{&r.ID, &r.Scope, &r.Connection, &r.SourceID, &r.Recipient, &r.Why, &r.until, &r.Note, &r.Actor,
+				&r.since}
+		})
 	if err != nil {
 		return nil, fmt.Errorf("read who is not to be written to: %w", err)
 	}
@@ -116,12 +120,14 @@ type ApprovedLetter struct {
 // also covers later letters from the next day on. batch is the hash of the shown letters.
 func (tx *Tx) ApproveLetters(setup, batch string, whole bool, letters []ApprovedLetter, by Entry) error {
 	var id int64
-	if err := tx.row([]any{&id}, "INSERT INTO letter_approvals (setup, batch, whole, letters, actor, reason, at) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING approval_id",
+	if err := tx.row([]any{&id},
+		"INSERT INTO letter_approvals (setup, batch, whole, letters, actor, reason, at) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING approval_id",
 		setup, batch, whole, len(letters), by.Actor, by.Reason, stamp(tx.now)); err != nil {
 		return fmt.Errorf("approve letters: %w", err)
 	}
 	for _, t := range letters {
-		if err := tx.exec("INSERT INTO letter_approved (approval_id, mandate_id, step, recipient) VALUES (?, ?, ?, ?)", id, t.MandateID, t.Step, t.Recipient); err != nil {
+		if err := tx.exec("INSERT INTO letter_approved (approval_id, mandate_id, step, recipient) VALUES (?, ?, ?, ?)", id,
+			t.MandateID, t.Step, t.Recipient); err != nil {
 			return fmt.Errorf("approve letters: %w", err)
 		}
 	}
@@ -131,7 +137,8 @@ func (tx *Tx) ApproveLetters(setup, batch string, whole bool, letters []Approved
 // ApprovedSince reports whether somebody has let a batch go since a time.
 func (tx *Tx) ApprovedSince(batch string, since time.Time) (bool, error) {
 	var n int
-	if err := tx.row([]any{&n}, "SELECT count(*) FROM letter_approvals WHERE batch = ? AND at >= ?", batch, stamp(since)); err != nil {
+	if err := tx.row([]any{&n}, "SELECT count(*) FROM letter_approvals WHERE batch = ? AND at >= ?", batch,
+		stamp(since)); err != nil {
 		return false, fmt.Errorf("find out who approved letters: %w", err)
 	}
 	return n > 0, nil
@@ -150,10 +157,11 @@ func (l *Ledger) LetterApprovals(ctx context.Context) (out LetterApprovals, err 
 		setup string
 		at    sql.NullString
 	}
-	if err := each(ctx, l, "SELECT setup, min(at) FROM letter_approvals WHERE whole = 1 GROUP BY setup", nil, func(r *setup) []any { return []any{&r.setup, &r.at} }, func(r setup) (err error) {
-		out.Setups[r.setup], err = parseTime(r.at)
-		return err
-	}); err != nil {
+	if err := each(ctx, l, "SELECT setup, min(at) FROM letter_approvals WHERE whole = 1 GROUP BY setup", nil,
+		func(r *setup) []any { return []any{&r.setup, &r.at} }, func(r setup) (err error) {
+			out.Setups[r.setup], err = parseTime(r.at)
+			return err
+		}); err != nil {
 		return out, err
 	}
 	type letter struct {
@@ -161,10 +169,12 @@ func (l *Ledger) LetterApprovals(ctx context.Context) (out LetterApprovals, err 
 		at sql.NullString
 	}
 	err = each(ctx, l, `SELECT b.setup, a.mandate_id, a.step, a.recipient, max(b.at) FROM letter_approved a JOIN letter_approvals b ON b.approval_id = a.approval_id
-		GROUP BY b.setup, a.mandate_id, a.step, a.recipient`, nil, func(r *letter) []any { return []any{&r.Setup, &r.MandateID, &r.Step, &r.Recipient, &r.at} }, func(r letter) (err error) {
-		out.Letters[r.ApprovedLetter], err = parseTime(r.at)
-		return err
-	})
+		GROUP BY b.setup, a.mandate_id, a.step, a.recipient`, nil,
+		func(r *letter) []any { return []any{&r.Setup, &r.MandateID, &r.Step, &r.Recipient, &r.at} },
+		func(r letter) (err error) {
+			out.Letters[r.ApprovedLetter], err = parseTime(r.at)
+			return err
+		})
 	return out, err
 }
 
@@ -182,13 +192,14 @@ func (l *Ledger) LetterAddresses(ctx context.Context) (map[RecordID]LetterAddres
 		at sql.NullString
 	}
 	out := map[RecordID]LetterAddress{}
-	err := each(ctx, l, "SELECT connection, source_id, recipient, changed_at FROM letter_addresses", nil, func(r *row) []any {
-		return []any{&r.Connection, &r.SourceID, &r.Recipient, &r.at}
-	}, func(r row) (err error) {
-		r.ChangedAt, err = parseTime(r.at)
-		out[r.RecordID] = r.LetterAddress
-		return err
-	})
+	err := each(ctx, l, "SELECT connection, source_id, recipient, changed_at FROM letter_addresses", nil,
+		func(r *row) []any {
+			return []any{&r.Connection, &r.SourceID, &r.Recipient, &r.at}
+		}, func(r row) (err error) {
+			r.ChangedAt, err = parseTime(r.at)
+			out[r.RecordID] = r.LetterAddress
+			return err
+		})
 	return out, err
 }
 
@@ -217,7 +228,8 @@ func (l *Ledger) toldLetters(ctx context.Context, which string) ([]ToldLetter, e
 		ToldLetter
 		at sql.NullString
 	}
-	rows, err := list(ctx, l, "SELECT message_id, recipient, at FROM letter_journal "+which+" ORDER BY at, message_id", nil, func(r *row) []any { return []any{&r.MessageID, &r.Recipient, &r.at} })
+	rows, err := list(ctx, l, "SELECT message_id, recipient, at FROM letter_journal "+which+" ORDER BY at, message_id",
+		nil, func(r *row) []any { return []any{&r.MessageID, &r.Recipient, &r.at} })
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +246,8 @@ func (l *Ledger) toldLetters(ctx context.Context, which string) ([]ToldLetter, e
 // lettersTold returns the letters known only from the journal, and not sent again since, by their
 // message.
 func (l *Ledger) lettersTold(ctx context.Context) (map[string]ToldLetter, error) {
-	told, err := l.toldLetters(ctx, `WHERE NOT EXISTS (SELECT 1 FROM letters t WHERE t.message_id = letter_journal.message_id
+	told, err := l.toldLetters(ctx,
+		`WHERE NOT EXISTS (SELECT 1 FROM letters t WHERE t.message_id = letter_journal.message_id
 		AND (t.state = 'sent' OR t.state = 'unclear' OR t.state = 'sending'))`)
 	if err != nil || len(told) == 0 {
 		return nil, err
@@ -269,11 +282,14 @@ type LetterDesk struct {
 // LetterDesk returns the facts about it.
 func (l *Ledger) LetterDesk(ctx context.Context) (d LetterDesk, err error) {
 	var restored, gone, goneAt, looked, renewed, waits, brake, folder sql.NullString
-	if err := l.queryRow(ctx, `SELECT g.identity, d.journal, g.restored_at, d.restored, d.gone_on_at, d.looked_at, d.renewed_at, d.waiting, d.waits_since, d.brake, d.brake_since, d.folder, d.folder_node, d.folder_at FROM letter_desk d, ledger g`).
-		Scan(&d.Ledger, &d.Journal, &restored, &gone, &goneAt, &looked, &renewed, &d.Waiting, &waits, &d.Brake, &brake, &d.Folder, &d.FolderNode, &folder); err != nil {
+	if err := l.queryRow(ctx,
+		`SELECT g.identity, d.journal, g.restored_at, d.restored, d.gone_on_at, d.looked_at, d.renewed_at, d.waiting, d.waits_since, d.brake, d.brake_since, d.folder, d.folder_node, d.folder_at FROM letter_desk d, ledger g`).
+		Scan(&d.Ledger, &d.Journal, &restored, &gone, &goneAt, &looked, &renewed, &d.Waiting, &waits, &d.Brake, &brake,
+			&d.Folder, &d.FolderNode, &folder); err != nil {
 		return d, fmt.Errorf("read what is known of letters: %w", err)
 	}
-	return d, parseTimes(map[*time.Time]sql.NullString{&d.RestoredAt: restored, &d.GoneOn: gone, &d.GoneOnAt: goneAt, &d.LookedAt: looked, &d.RenewedAt: renewed, &d.WaitsSince: waits, &d.BrakeSince: brake, &d.FolderAt: folder})
+	return d, parseTimes(map[*time.Time]sql.NullString{&d.RestoredAt: restored, &d.GoneOn: gone, &d.GoneOnAt: goneAt,
+		&d.LookedAt: looked, &d.RenewedAt: renewed, &d.WaitsSince: waits, &d.BrakeSince: brake, &d.FolderAt: folder})
 }
 
 // NoteLetterLook notes what a look for letters found: how many wait for a person, and why
@@ -281,7 +297,8 @@ func (l *Ledger) LetterDesk(ctx context.Context) (d LetterDesk, err error) {
 func (tx *Tx) NoteLetterLook(waiting int, brake string, clock bool) error {
 	err := tx.exec(`UPDATE letter_desk SET looked_at = CASE WHEN ?1 = 1 THEN ?2 ELSE looked_at END,
 		waits_since = CASE WHEN ?3 = 0 THEN NULL WHEN waiting = 0 THEN ?2 ELSE waits_since END, waiting = ?3,
-		brake_since = CASE WHEN ?4 = '' THEN NULL WHEN brake = '' THEN ?2 ELSE brake_since END, brake = ?4`, clock, stamp(tx.now), waiting, brake)
+		brake_since = CASE WHEN ?4 = '' THEN NULL WHEN brake = '' THEN ?2 ELSE brake_since END, brake = ?4`, clock,
+		stamp(tx.now), waiting, brake)
 	return connector.Wrap(err, "note what a look for letters found")
 }
 
@@ -293,7 +310,8 @@ func (tx *Tx) NoteLettersWaiting(waiting int) error {
 
 // NoteLinksRenewed notes that old links are fetched again now.
 func (tx *Tx) NoteLinksRenewed() error {
-	return connector.Wrap(tx.exec("UPDATE letter_desk SET renewed_at = ?", stamp(tx.now)), "note that old signing links are fetched again")
+	return connector.Wrap(tx.exec("UPDATE letter_desk SET renewed_at = ?", stamp(tx.now)),
+		"note that old signing links are fetched again")
 }
 
 // GoOnWithLetters notes a person's decision to continue, with this journal, after the known
@@ -305,7 +323,8 @@ func (tx *Tx) GoOnWithLetters(journal string) error {
 // SetLetterFolder stores the present word in the journal's folder, and the node that wrote it
 // there.
 func (tx *Tx) SetLetterFolder(word, node string) error {
-	return connector.Wrap(tx.exec("UPDATE letter_desk SET folder = ?, folder_node = ?, folder_at = ?", word, node, stamp(tx.now)), "note the folder of the journal of letters")
+	return connector.Wrap(tx.exec("UPDATE letter_desk SET folder = ?, folder_node = ?, folder_at = ?", word, node,
+		stamp(tx.now)), "note the folder of the journal of letters")
 }
 
 // SetLetterJournal notes which journal was begun.
@@ -332,7 +351,8 @@ func (l *Ledger) LetterSources(ctx context.Context) (map[string]LetterSources, e
 	out := map[string]LetterSources{}
 	err := each(ctx, l, `SELECT c.name, c.state, c.source_kind || ' ' || c.tenant_id, n.finished_at, coalesce(n.mapping_version, ''), coalesce(c.mapping_problem, '') FROM connections c
 		LEFT JOIN runs n ON n.run_id = (SELECT max(x.run_id) FROM runs x WHERE x.connection = c.name AND x.kind <> 'plan' AND x.finished_at IS NOT NULL AND x.read_kind <> '' AND x.outcome <> 'failed')`,
-		nil, func(r *row) []any { return []any{&r.name, &r.State, &r.Source, &r.at, &r.Mapping, &r.Problem} }, func(r row) (err error) {
+		nil, func(r *row) []any { return []any{&r.name, &r.State, &r.Source, &r.at, &r.Mapping, &r.Problem} },
+		func(r row) (err error) {
 			r.ReadAt, err = parseTime(r.at)
 			out[r.name] = r.LetterSources
 			return err

@@ -37,7 +37,8 @@ var placeOfLetterKey = place("ledger", "letter_key")
 // keepLetterKey stores the key of letters, sealed with the key it was derived from, so that it
 // stays the same with the next one.
 func (tx *Tx) keepLetterKey() error {
-	return tx.exec("UPDATE ledger SET letter_key = ? WHERE letter_key IS NULL", tx.l.seal.box(tx.l.letterKey, placeOfLetterKey))
+	return tx.exec("UPDATE ledger SET letter_key = ? WHERE letter_key IS NULL",
+		tx.l.seal.box(tx.l.letterKey, placeOfLetterKey))
 }
 
 // LetterHash returns a keyed hash that never changes in the ledger's life, even after a restore or

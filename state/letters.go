@@ -54,7 +54,8 @@ func (tx *Tx) FreezeLetter(l Letter) error {
 		  digest = excluded.digest, body = excluded.body, looked_at = excluded.looked_at, frozen_at = excluded.frozen_at, state = 'frozen', answer = ''
 		WHERE letters.message_id = excluded.message_id AND (letters.state = 'frozen' OR letters.state = 'void' OR letters.state = 'deferred' AND letters.deferrals < ?14
 		  OR letters.state = 'refused' AND letters.recipient <> excluded.recipient)`,
-		l.MandateID, l.Step, l.Kind, l.Connection, l.SourceID, l.Recipient, l.Setup, l.Language, l.MessageID, digestOf(l.Body),
+		l.MandateID, l.Step, l.Kind, l.Connection, l.SourceID, l.Recipient, l.Setup, l.Language, l.MessageID,
+		digestOf(l.Body),
 		tx.l.seal.box(l.Body, place("letters", "body", l.MessageID)), stamp(l.LookedAt), stamp(l.FrozenAt), MostDeferrals)
 	if err == nil && n == 0 {
 		err = ErrLetterTaken
@@ -89,7 +90,8 @@ func (tx *Tx) BeginSending(messageID string, lookedAfter time.Time, today string
 	}
 	var box []byte
 	var digest string
-	if err := tx.row([]any{&box, &digest}, "SELECT body, digest FROM letters WHERE message_id = ?", messageID); err != nil {
+	if err := tx.row([]any{&box, &digest}, "SELECT body, digest FROM letters WHERE message_id = ?",
+		messageID); err != nil {
 		return nil, false, fmt.Errorf("read a letter: %w", err)
 	}
 	body, err = tx.l.openFrozen(box, digest, place("letters", "body", messageID), "the letter "+messageID)
@@ -118,7 +120,8 @@ func (tx *Tx) VoidLetters(connection, sourceID string) error {
 	return tx.endLetter(`UPDATE letters AS t SET state = 'void', ended_at = ?3, answer = 'the mandate waits for no signature any more'
 		WHERE connection = ?1 AND source_id = ?2 AND (state = 'frozen' OR state = 'deferred') AND NOT EXISTS (
 		  SELECT 1 FROM payers p JOIN mandates m ON m.mandate_id = p.mandate_id
-		  WHERE p.connection = ?1 AND p.source_id = ?2 AND p.mandate_id = t.mandate_id AND m.status = 'CREATED')`, connection, sourceID, stamp(tx.now))
+		  WHERE p.connection = ?1 AND p.source_id = ?2 AND p.mandate_id = t.mandate_id AND m.status = 'CREATED')`, connection,
+		sourceID, stamp(tx.now))
 }
 
 // Decisions of a person about an unclear letter.
@@ -155,7 +158,8 @@ type letterRow struct {
 }
 
 func (r *letterRow) dest() []any {
-	return []any{&r.ID, &r.MandateID, &r.Step, &r.Kind, &r.Connection, &r.SourceID, &r.Recipient, &r.Setup, &r.Language, &r.MessageID, &r.looked, &r.frozen,
+	return []any{&r.ID, &r.MandateID, &r.Step, &r.Kind, &r.Connection, &r.SourceID, &r.Recipient, &r.Setup, &r.Language,
+		&r.MessageID, &r.looked, &r.frozen,
 		&r.State, &r.Attempts, &r.Deferrals, &r.sending, &r.ended, &r.Answer, &r.Word}
 }
 
@@ -168,13 +172,15 @@ func (l *Ledger) EachLetter(ctx context.Context, in MessageState, do func(Letter
 // LettersOf returns the letters to a payer in the order in which they were made, without their
 // bytes.
 func (l *Ledger) LettersOf(ctx context.Context, id RecordID) (out []Letter, err error) {
-	err = l.eachLetter(ctx, "WHERE connection = ? AND source_id = ? ORDER BY letter_id", []any{id.Connection, id.SourceID}, func(t Letter) error { out = append(out, t); return nil })
+	err = l.eachLetter(ctx, "WHERE connection = ? AND source_id = ? ORDER BY letter_id", []any{id.Connection, id.SourceID},
+		func(t Letter) error { out = append(out, t); return nil })
 	return out, err
 }
 
 // LetterByID returns a letter with its bytes; nil when there is none.
 func (l *Ledger) LetterByID(ctx context.Context, id int64) (out *Letter, err error) {
-	if err := l.eachLetter(ctx, "WHERE letter_id = ?", []any{id}, func(t Letter) error { out = &t; return nil }); err != nil || out == nil {
+	if err := l.eachLetter(ctx, "WHERE letter_id = ?", []any{id},
+		func(t Letter) error { out = &t; return nil }); err != nil || out == nil {
 		return nil, err
 	}
 	var box []byte

@@ -22,8 +22,10 @@ func waitingPayer(t *testing.T) *desk {
 }
 
 func (d *desk) draft(step int, body string) Letter {
-	return Letter{MandateID: "m1", Step: step, Kind: "invitation", RecordID: RecordID{acme, "c1"}, Recipient: d.RecipientHash("ada@bakery.example"), Setup: "s", Language: "en",
-		MessageID: d.LetterHash("letter", "m1", string(rune('0'+step))), Body: []byte(body), LookedAt: d.Now(), FrozenAt: d.Now()}
+	return Letter{MandateID: "m1", Step: step, Kind: "invitation", RecordID: RecordID{acme, "c1"},
+		Recipient: d.RecipientHash("ada@bakery.example"), Setup: "s", Language: "en",
+		MessageID: d.LetterHash("letter", "m1", string(rune('0'+step))), Body: []byte(body), LookedAt: d.Now(),
+		FrozenAt: d.Now()}
 }
 
 func (d *desk) begin(l Letter) (body []byte, may bool) {
@@ -79,7 +81,8 @@ func TestALetterThatWasCertainlyNotTakenIsFrozenAnewThreeTimesAtMost(t *testing.
 		}
 		d.do(func(tx *Tx) error { return tx.EndLetter(l.MessageID, MessageDeferred, true, "450 later") })
 	}
-	if err := d.Do(t.Context(), func(tx *Tx) error { return tx.FreezeLetter(d.draft(0, "once more")) }); !errors.Is(err, ErrLetterTaken) {
+	if err := d.Do(t.Context(), func(tx *Tx) error { return tx.FreezeLetter(d.draft(0, "once more")) }); !errors.Is(err,
+		ErrLetterTaken) {
 		t.Errorf("a fourth time: %v", err)
 	}
 	refused := d.draft(1, "refused")
@@ -142,8 +145,10 @@ func TestAFrozenLetterDoesNotLeaveWhenThingsHaveChanged(t *testing.T) {
 	}
 	d := waitingPayer(t)
 	for _, s := range []LetterStop{
-		{Scope: StopPayer, RecordID: RecordID{acme, "c2"}, Why: StopPerson}, {Scope: StopAddress, Recipient: d.RecipientHash("bob@bakery.example"), Why: StopBounced},
-		{Scope: StopConnection, RecordID: RecordID{Connection: "other"}, Why: StopPause}, {Scope: StopAll, Why: StopPause, UntilOn: d.Now().Format(time.DateOnly)},
+		{Scope: StopPayer, RecordID: RecordID{acme, "c2"}, Why: StopPerson},
+		{Scope: StopAddress, Recipient: d.RecipientHash("bob@bakery.example"), Why: StopBounced},
+		{Scope: StopConnection, RecordID: RecordID{Connection: "other"}, Why: StopPause},
+		{Scope: StopAll, Why: StopPause, UntilOn: d.Now().Format(time.DateOnly)},
 	} {
 		if err := stop(s)(d); err != nil && s.Scope != StopAddress {
 			t.Fatal(err)
@@ -179,7 +184,10 @@ func TestALetterThatADeadProcessWasSendingIsUnclear(t *testing.T) {
 		t.Fatalf("%d letters; it is %s", n, got.State)
 	}
 	say := func(word string) error {
-		return d.Do(t.Context(), func(tx *Tx) error { return tx.SayOfLetter(got.ID, word, Entry{Actor: "ada", Action: "letter " + word}) })
+		return d.Do(t.Context(), func(tx *Tx) error {
+			return tx.SayOfLetter(got.ID, word,
+				Entry{Actor: "ada", Action: "letter " + word})
+		})
 	}
 	if err := say(WordAgain); err != nil {
 		t.Fatal(err)
@@ -258,7 +266,8 @@ func TestWhatWasLetGoAndWhatTheJournalToldAreKeptForTwoYears(t *testing.T) {
 	d := waitingPayer(t)
 	for n := range retainBatch + 1 {
 		d.do(func(tx *Tx) error {
-			return errors.Join(tx.ApproveLetters("s", "b", n == 0, []ApprovedLetter{{MandateID: "m1", Step: n, Recipient: "r"}}, Entry{Actor: "ada"}),
+			return errors.Join(tx.ApproveLetters("s", "b", n == 0, []ApprovedLetter{{MandateID: "m1", Step: n, Recipient: "r"}},
+				Entry{Actor: "ada"}),
 				tx.NoteTold(ToldLetter{fmt.Sprint("told ", n), "r", tx.now}))
 		})
 	}
@@ -269,7 +278,8 @@ func TestWhatWasLetGoAndWhatTheJournalToldAreKeptForTwoYears(t *testing.T) {
 		t.Errorf("within two years it erased %+v, %v", got, err)
 	}
 	d.do(func(tx *Tx) error {
-		return errors.Join(tx.ApproveLetters("s", "b", false, []ApprovedLetter{{MandateID: "m1", Recipient: "r"}}, Entry{Actor: "ada"}), tx.NoteTold(ToldLetter{"new", "r", tx.now}))
+		return errors.Join(tx.ApproveLetters("s", "b", false, []ApprovedLetter{{MandateID: "m1", Recipient: "r"}},
+			Entry{Actor: "ada"}), tx.NoteTold(ToldLetter{"new", "r", tx.now}))
 	})
 	d.clock.move(time.Hour)
 	if got, err := d.WouldRetain(t.Context(), limits); err != nil || got != old {
@@ -295,11 +305,16 @@ func TestForgettingAPayerErasesWhatLettersSayOfIt(t *testing.T) {
 	d.do(func(tx *Tx) error {
 		return errors.Join(tx.FreezeLetter(l), tx.NoteLetterAddress(l.RecordID, address),
 			tx.ApproveLetters("s", "b", true, []ApprovedLetter{{MandateID: "m1", Recipient: address}}, Entry{Actor: "ada"}),
-			tx.AddLetterStop(LetterStop{Scope: StopPayer, RecordID: l.RecordID, Why: StopPerson, Note: "about " + canaryName, Actor: "ada"}),
-			tx.AddLetterStop(LetterStop{Scope: StopAddress, Recipient: address, Why: StopOptedOut, Note: "about " + canaryName, Actor: "payer"}),
-			tx.AddLetterStop(LetterStop{Scope: StopAddress, Recipient: earlier, Why: StopBounced, Note: "about " + canaryName, Actor: "ada"}),
-			tx.AddLetterStop(LetterStop{Scope: StopAddress, Recipient: others, Why: StopBounced, Note: "of another", Actor: "ada"}),
-			tx.NoteTold(ToldLetter{l.MessageID, earlier, tx.now}), tx.NoteTold(ToldLetter{"unknown", address, tx.now}), tx.NoteTold(ToldLetter{"another", others, tx.now}))
+			tx.AddLetterStop(LetterStop{Scope: StopPayer, RecordID: l.RecordID, Why: StopPerson, Note: "about " + canaryName,
+				Actor: "ada"}),
+			tx.AddLetterStop(LetterStop{Scope: StopAddress, Recipient: address, Why: StopOptedOut, Note: "about " + canaryName,
+				Actor: "payer"}),
+			tx.AddLetterStop(LetterStop{Scope: StopAddress, Recipient: earlier, Why: StopBounced, Note: "about " + canaryName,
+				Actor: "ada"}),
+			tx.AddLetterStop(LetterStop{Scope: StopAddress, Recipient: others, Why: StopBounced, Note: "of another",
+				Actor: "ada"}),
+			tx.NoteTold(ToldLetter{l.MessageID, earlier, tx.now}), tx.NoteTold(ToldLetter{"unknown", address, tx.now}),
+			tx.NoteTold(ToldLetter{"another", others, tx.now}))
 	})
 	boxes := d.sealedOf(l.MessageID)
 	if len(boxes) == 0 {
@@ -313,8 +328,10 @@ func TestForgettingAPayerErasesWhatLettersSayOfIt(t *testing.T) {
 		t.Errorf("the letter is %+v", got)
 	}
 	for query, want := range map[string]int{
-		"SELECT count(*) FROM letter_approved": 0, "SELECT count(*) FROM letter_addresses": 0, "SELECT count(*) FROM letter_stops WHERE note <> ''": 1,
-		"SELECT count(*) FROM letter_stops WHERE why = 'opted_out' OR why = 'bounced'":                  3, // the addresses stay unwritten to
+		"SELECT count(*) FROM letter_approved": 0, "SELECT count(*) FROM letter_addresses": 0,
+		"SELECT count(*) FROM letter_stops WHERE note <> ''": 1,
+		// the addresses stay unwritten to
+		"SELECT count(*) FROM letter_stops WHERE why = 'opted_out' OR why = 'bounced'":                  3,
 		"SELECT count(*) FROM letter_journal WHERE recipient = 'forgotten'":                             2,
 		"SELECT count(*) FROM letter_journal WHERE message_id = 'another' AND recipient <> 'forgotten'": 1,
 	} {

@@ -126,7 +126,8 @@ func (k *likeness) Scan(from any) error {
 func (tx *Tx) SaveLikeness(connection, sourceID string, k Likeness) error {
 	like := tx.l.likeness(k).text()
 	var known string
-	err := tx.row([]any{&known}, "SELECT likeness FROM payers WHERE connection = ? AND source_id = ?", connection, sourceID)
+	err := tx.row([]any{&known}, "SELECT likeness FROM payers WHERE connection = ? AND source_id = ?", connection,
+		sourceID)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && known == like {
 		return nil
 	}
@@ -142,7 +143,8 @@ func (tx *Tx) renewTraits(connection, sourceID, like string) error {
 		tx.dropTraits("p.connection = ? AND p.source_id = ?", connection, sourceID),
 		tx.exec("UPDATE payers SET likeness = ? WHERE connection = ? AND source_id = ?", like, connection, sourceID),
 		tx.exec("INSERT INTO likenesses (hash, payer_id) SELECT "+traitHash+`, p.payer_id FROM`+traitsOf("p")+`
-			WHERE p.connection = ? AND p.source_id = ? AND p.payer_id <= (SELECT indexed_to FROM ledger) ON CONFLICT DO NOTHING`, connection, sourceID))
+			WHERE p.connection = ? AND p.source_id = ? AND p.payer_id <= (SELECT indexed_to FROM ledger) ON CONFLICT DO NOTHING`,
+			connection, sourceID))
 }
 
 // dropTraits removes payers from the index; the condition picks the payers p. It comes before the write that changes
@@ -162,7 +164,8 @@ func traitsOf(payer string) string {
 // nextPayer returns the id of the next inserted payer. An id that was in the index is never given again.
 func (tx *Tx) nextPayer() (int64, error) {
 	if tx.payer == 0 {
-		if err := tx.row([]any{&tx.payer}, "SELECT max(indexed_to, coalesce((SELECT max(payer_id) FROM payers), 0)) FROM ledger"); err != nil {
+		if err := tx.row([]any{&tx.payer},
+			"SELECT max(indexed_to, coalesce((SELECT max(payer_id) FROM payers), 0)) FROM ledger"); err != nil {
 			return 0, err
 		}
 	}
@@ -180,7 +183,8 @@ const mostIndexed = 50_000
 func (l *Ledger) IndexLikenesses(ctx context.Context) error {
 	for {
 		var last, to int64
-		if err := l.queryRow(ctx, "SELECT indexed_to, coalesce((SELECT max(payer_id) FROM payers), 0) FROM ledger").Scan(&to, &last); err != nil {
+		if err := l.queryRow(ctx, "SELECT indexed_to, coalesce((SELECT max(payer_id) FROM payers), 0) FROM ledger").Scan(&to,
+			&last); err != nil {
 			return fmt.Errorf("look for payers without an index of their traits: %w", err)
 		}
 		if last <= to {
@@ -195,7 +199,8 @@ func (l *Ledger) IndexLikenesses(ctx context.Context) error {
 // indexLikenesses is one write of IndexLikenesses.
 func (tx *Tx) indexLikenesses() error {
 	var from, last int64
-	if err := tx.row([]any{&from, &last}, "SELECT indexed_to, coalesce((SELECT max(payer_id) FROM payers), 0) FROM ledger"); err != nil || last <= from {
+	if err := tx.row([]any{&from, &last},
+		"SELECT indexed_to, coalesce((SELECT max(payer_id) FROM payers), 0) FROM ledger"); err != nil || last <= from {
 		return err
 	}
 	to := min(last, from+mostIndexed)
@@ -204,15 +209,16 @@ func (tx *Tx) indexLikenesses() error {
 		payer int64
 	}
 	var traits []trait
-	if err := tx.each("SELECT payer_id, likeness FROM payers WHERE payer_id > ? AND payer_id <= ?", []any{from, to}, func(scan func(...any) error) error {
-		var payer int64
-		var has likeness
-		err := scan(&payer, &has)
-		for _, h := range has {
-			traits = append(traits, trait{h, payer})
-		}
-		return err
-	}); err != nil {
+	if err := tx.each("SELECT payer_id, likeness FROM payers WHERE payer_id > ? AND payer_id <= ?", []any{from, to},
+		func(scan func(...any) error) error {
+			var payer int64
+			var has likeness
+			err := scan(&payer, &has)
+			for _, h := range has {
+				traits = append(traits, trait{h, payer})
+			}
+			return err
+		}); err != nil {
 		return err
 	}
 	slices.SortFunc(traits, func(a, b trait) int { return cmp.Or(cmp.Compare(a.of, b.of), cmp.Compare(a.payer, b.payer)) })
@@ -221,7 +227,8 @@ func (tx *Tx) indexLikenesses() error {
 		for _, t := range some {
 			rows = append(rows, int64(t.of), t.payer)
 		}
-		if err := tx.insertRows("INSERT INTO likenesses (hash, payer_id) VALUES ", "(?, ?)", rows, " ON CONFLICT DO NOTHING"); err != nil {
+		if err := tx.insertRows("INSERT INTO likenesses (hash, payer_id) VALUES ", "(?, ?)", rows,
+			" ON CONFLICT DO NOTHING"); err != nil {
 			return err
 		}
 	}
@@ -257,7 +264,8 @@ type Twin struct {
 
 // Twins are the payers of ours that a record without a customer may be.
 type Twins struct {
-	Left  []Twin // have the name and an e-mail address, a phone or a postcode in common; their records have left the books, and they have customers
+	// have the name and an e-mail address, a phone or a postcode in common; their records have left the books, and they have customers
+	Left  []Twin
 	Twice []Twin // have the name and an e-mail address in common and no two postcodes; their records are in the same books
 }
 
@@ -306,8 +314,10 @@ type sharer struct {
 
 // sharing returns the other payers with a trait of a record, and none if there are too many.
 func (l *Ledger) sharing(ctx context.Context, connection, sourceID string, t hash) ([]sharer, error) {
-	found, err := list(ctx, l, `SELECT p.connection, p.source_id, coalesce(p.billing_id, ''), `+hasLeft+`, `+mayHave+`, `+toldApart+` FROM `+likeOf+`
-		WHERE o.hash = ?3 AND (p.connection <> ?1 OR p.source_id <> ?2)`+limitTo, []any{connection, sourceID, int64(t), mostTwins + 1},
+	found, err := list(ctx, l,
+		`SELECT p.connection, p.source_id, coalesce(p.billing_id, ''), `+hasLeft+`, `+mayHave+`, `+toldApart+` FROM `+likeOf+`
+		WHERE o.hash = ?3 AND (p.connection <> ?1 OR p.source_id <> ?2)`+limitTo,
+		[]any{connection, sourceID, int64(t), mostTwins + 1},
 		func(s *sharer) []any {
 			return []any{&s.Connection, &s.SourceID, &s.BillingID, &s.left, &s.mayHave, &s.apart}
 		})
@@ -320,11 +330,13 @@ func (l *Ledger) sharing(ctx context.Context, connection, sourceID string, t has
 // elsewhere reports whether a payer of the same name has other postcodes than these traits.
 func (l *Ledger) elsewhere(ctx context.Context, own likeness, t Twin) (bool, error) {
 	var theirs likeness
-	if err := l.queryRow(ctx, "SELECT likeness FROM payers WHERE connection = ? AND source_id = ?", t.Connection, t.SourceID).Scan(&theirs); err != nil {
+	if err := l.queryRow(ctx, "SELECT likeness FROM payers WHERE connection = ? AND source_id = ?", t.Connection,
+		t.SourceID).Scan(&theirs); err != nil {
 		return false, fmt.Errorf("read the traits of record %s: %w", t.SourceID, err)
 	}
 	own, theirs = own.postcodes(), theirs.postcodes()
-	return len(own) > 0 && len(theirs) > 0 && !slices.ContainsFunc(own, func(h hash) bool { return slices.Contains(theirs, h) }), nil
+	return len(own) > 0 && len(theirs) > 0 &&
+		!slices.ContainsFunc(own, func(h hash) bool { return slices.Contains(theirs, h) }), nil
 }
 
 func (k likeness) postcodes() likeness {
@@ -341,7 +353,8 @@ func (tx *Tx) WakeTwins(connection string, there bool) (int64, error) {
 	}
 	alike := `SELECT c.source_id FROM changes c CROSS JOIN` + traitsOf("p") + `
 		WHERE ` + plansCreate + ` AND p.connection = c.connection AND p.source_id = c.source_id AND ` + traitHash + ` & 7 >= 2
-		  AND (SELECT count(*) FROM (SELECT 1 FROM likenesses o WHERE o.hash = ` + traitHash + ` LIMIT ?3 + 2) few) BETWEEN 2 AND ?3 + 1`
+		  AND (SELECT count(*) FROM (SELECT 1 FROM likenesses o WHERE o.hash = ` + traitHash +
+		` LIMIT ?3 + 2) few) BETWEEN 2 AND ?3 + 1`
 	if many {
 		alike = `SELECT c.source_id FROM ` + sharedTraits("?3") + `
 			CROSS JOIN likenesses o ON o.hash = s.hash CROSS JOIN payers p ON p.payer_id = o.payer_id
@@ -358,13 +371,16 @@ const plansCreate = "c.connection = ?1 AND c.lane = 'customer' AND c.action = 'c
 
 // sharedTraits are the traits s that at least two payers have, and not too many: mostTwins is a placeholder's value.
 func sharedTraits(mostTwins string) string {
-	return "(SELECT hash FROM likenesses WHERE hash & 7 >= 2 GROUP BY hash HAVING count(*) BETWEEN 2 AND " + mostTwins + " + 1) s"
+	return "(SELECT hash FROM likenesses WHERE hash & 7 >= 2 GROUP BY hash HAVING count(*) BETWEEN 2 AND " + mostTwins +
+		" + 1) s"
 }
 
 // createsMany reports whether a plan makes customers for a large part of the payers. Then one pass over the index, in
 // its order, finds those that share a trait sooner than a search for each.
 func (tx *Tx) createsMany(connection string) (many bool, err error) {
-	return many, tx.row([]any{&many}, "SELECT "+largePart+"*(SELECT count(*) FROM changes c WHERE "+plansCreate+") > (SELECT count(*) FROM payers)", connection)
+	return many, tx.row([]any{&many},
+		"SELECT "+largePart+"*(SELECT count(*) FROM changes c WHERE "+plansCreate+") > (SELECT count(*) FROM payers)",
+		connection)
 }
 
 // largePart is the part of the payers for createsMany: one in so many.
@@ -408,7 +424,8 @@ type Lookalike struct {
 const mostLookalikes = 100
 
 // isLookalike is the condition that payer p is shown as a look-alike of record ?1, ?2.
-const isLookalike = `(p.connection <> ?1 OR p.source_id <> ?2) AND NOT ` + toldApart + ` AND (NOT ` + hasLeft + ` OR ` + mayHave + `)`
+const isLookalike = `(p.connection <> ?1 OR p.source_id <> ?2) AND NOT ` + toldApart + ` AND (NOT ` + hasLeft + ` OR ` +
+	mayHave + `)`
 
 // Lookalikes returns our payers with a record's name or one of its e-mail addresses. Payers with
 // both come first, then those whose records have left. For traits of very many payers, it returns
@@ -446,15 +463,18 @@ func (l *Ledger) Lookalikes(ctx context.Context, connection, sourceID string) ([
 		return n
 	}
 	slices.SortFunc(out, func(a, b Lookalike) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Connection, b.Connection), cmp.Compare(a.SourceID, b.SourceID))
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Connection, b.Connection),
+			cmp.Compare(a.SourceID, b.SourceID))
 	})
 	return out, nil
 }
 
 // isAlike is the condition that change c creates a customer similar to another payer of ours.
 var isAlike = `c.action = 'create' AND EXISTS (
-	SELECT 1 FROM` + traitsOf("m") + `CROSS JOIN` + likeOf + `WHERE m.connection = c.connection AND m.source_id = c.source_id
-	  AND o.hash = ` + traitHash + ` AND o.hash & 7 <= 1 AND ` + strings.NewReplacer("?1", "c.connection", "?2", "c.source_id").Replace(isLookalike) + `)`
+	SELECT 1 FROM` + traitsOf("m") + `CROSS JOIN` + likeOf +
+	`WHERE m.connection = c.connection AND m.source_id = c.source_id
+	  AND o.hash = ` + traitHash + ` AND o.hash & 7 <= 1 AND ` +
+	strings.NewReplacer("?1", "c.connection", "?2", "c.source_id").Replace(isLookalike) + `)`
 
 // countAlike counts the customers in a connection's plan that would be new and look like another
 // payer of ours.

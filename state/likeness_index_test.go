@@ -30,7 +30,8 @@ func (d *desk) planned(of map[string]Likeness) {
 // indexedTraits returns the index of traits, as rows of source id and hash in order.
 func (d *desk) indexedTraits() []string {
 	d.t.Helper()
-	found, err := d.ids(d.t.Context(), "SELECT coalesce(p.source_id, 'nobody') || ' ' || o.hash FROM likenesses o LEFT JOIN payers p ON p.payer_id = o.payer_id")
+	found, err := d.ids(d.t.Context(),
+		"SELECT coalesce(p.source_id, 'nobody') || ' ' || o.hash FROM likenesses o LEFT JOIN payers p ON p.payer_id = o.payer_id")
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -45,7 +46,8 @@ func (d *desk) keptTraits() (out []string) {
 		id   string
 		like likeness
 	}
-	rows, err := list(d.t.Context(), d.Ledger, "SELECT source_id, likeness FROM payers", nil, func(r *row) []any { return []any{&r.id, &r.like} })
+	rows, err := list(d.t.Context(), d.Ledger, "SELECT source_id, likeness FROM payers", nil,
+		func(r *row) []any { return []any{&r.id, &r.like} })
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -90,7 +92,8 @@ func TestTheIndexOfTraitsHasWhatThePayersKeep(t *testing.T) {
 	if _, err := d.Forget(t.Context(), RecordID{acme, "c1"}, Entry{Actor: "ada", Reason: "asked"}); err != nil {
 		t.Fatal(err)
 	}
-	if same("after one was forgotten"); slices.ContainsFunc(d.keptTraits(), func(s string) bool { return strings.HasPrefix(s, "c1 ") }) {
+	if same("after one was forgotten"); slices.ContainsFunc(d.keptTraits(),
+		func(s string) bool { return strings.HasPrefix(s, "c1 ") }) {
 		t.Errorf("the traits of a forgotten payer are kept: %q", d.keptTraits())
 	}
 
@@ -113,7 +116,8 @@ func TestPayersOfAnInterruptedPlanAreFoundByTheNext(t *testing.T) {
 	ann := Likeness{Name: "northwind", Emails: []string{"ann@x"}}
 	d.planned(map[string]Likeness{"c1": ann, "c2": ann})
 	d.do(func(tx *Tx) error {
-		return tx.exec("INSERT INTO likenesses (hash, payer_id) SELECT ?, max(payer_id) FROM payers", int64(tx.l.likeness(ann)[0]))
+		return tx.exec("INSERT INTO likenesses (hash, payer_id) SELECT ?, max(payer_id) FROM payers",
+			int64(tx.l.likeness(ann)[0]))
 	})
 	d.indexTraits()
 	if found := d.twins("n1", ann); len(found.Twice) != 2 {
@@ -124,7 +128,8 @@ func TestPayersOfAnInterruptedPlanAreFoundByTheNext(t *testing.T) {
 // A plan of a few creates looks for each, and a plan of many passes over the index once.
 func TestBothWaysToFindTwinsFindTheSame(t *testing.T) {
 	t.Parallel()
-	ann, bo := Likeness{Name: "northwind", Emails: []string{"ann@x"}}, Likeness{Name: "southwind", Phones: []string{"+441"}}
+	ann, bo := Likeness{Name: "northwind", Emails: []string{"ann@x"}},
+		Likeness{Name: "southwind", Phones: []string{"+441"}}
 	creates := map[string]Likeness{
 		"c1": ann, "c2": ann, "c3": bo, "c4": {Name: "northwind"}, "c5": {Name: "other", Emails: []string{"ann@x"}},
 		"c6": {Name: "alone", Emails: []string{"alone@x"}},
@@ -142,7 +147,8 @@ func TestBothWaysToFindTwinsFindTheSame(t *testing.T) {
 		d.known(linked)
 		run := d.run("other")
 		d.save(run, "other", record("o1", "x"))
-		d.decide(run, "other", Decision{SourceID: "o1", ContentHash: record("o1", "x").Hash(), Verdict: Included, Key: connector.Key{Name: "id", Value: "o1"}, Likeness: &ann})
+		d.decide(run, "other", Decision{SourceID: "o1", ContentHash: record("o1", "x").Hash(), Verdict: Included,
+			Key: connector.Key{Name: "id", Value: "o1"}, Likeness: &ann})
 		d.indexTraits()
 		var alike int
 		var books []OtherBooks
@@ -182,14 +188,17 @@ func TestBothWaysToFindTwinsFindTheSame(t *testing.T) {
 
 // earlierTraits are rows of likenesses before migration 97.
 var earlierTraits = []struct{ kind, value string }{
-	{"name", "0123456789abcdef0123456789abcdef"}, {"email", "fedcba98765432100123456789abcdef"}, {"name email", "80000000000000000000000000000000"},
-	{"name phone", "7fffffffffffffff0000000000000000"}, {"name postcode", "ffffffffffffffffffffffffffffffff"}, {"name postcode", "fffffffffffffff80000000000000000"},
+	{"name", "0123456789abcdef0123456789abcdef"}, {"email", "fedcba98765432100123456789abcdef"},
+	{"name email", "80000000000000000000000000000000"},
+	{"name phone", "7fffffffffffffff0000000000000000"}, {"name postcode", "ffffffffffffffffffffffffffffffff"},
+	{"name postcode", "fffffffffffffff80000000000000000"},
 }
 
 // migrated returns their hashes as a payer keeps them, without the one that another postcode equals.
 func migrated(t *testing.T) string {
 	t.Helper()
-	kinds := map[string]traitKind{"name": likeName, "email": likeEmail, "name email": likeNameEmail, "name phone": likeNamePhone, "name postcode": likeNamePostcode}
+	kinds := map[string]traitKind{"name": likeName, "email": likeEmail, "name email": likeNameEmail,
+		"name phone": likeNamePhone, "name postcode": likeNamePostcode}
 	var out likeness
 	for _, e := range earlierTraits {
 		n, err := strconv.ParseUint(e.value[:16], 16, 64)
@@ -212,17 +221,23 @@ func TestTheTraitsOfAnEarlierVersionAreKept(t *testing.T) {
 	ann := Likeness{Name: "northwind", Emails: []string{"ann@x"}}
 	statements := []string{"UPDATE payers SET likeness = 'digest' WHERE source_id = 'c1'"}
 	for _, e := range earlierTraits {
-		statements = append(statements, fmt.Sprintf("INSERT INTO likenesses (kind, value, connection, source_id) VALUES ('%s', '%s', 'acme', 'c1')", e.kind, e.value))
+		statements = append(statements,
+			fmt.Sprintf("INSERT INTO likenesses (kind, value, connection, source_id) VALUES ('%s', '%s', 'acme', 'c1')", e.kind,
+				e.value))
 	}
-	for _, e := range []struct{ kind, text string }{{"name", "northwind"}, {"email", "ann@x"}, {"name email", "northwind\x00ann@x"}} {
-		statements = append(statements, fmt.Sprintf("INSERT INTO likenesses (kind, value, connection, source_id) VALUES ('%s', '%s', 'acme', 'c2')", e.kind, seal.likeness(e.kind+"\x00"+e.text)))
+	for _, e := range []struct{ kind, text string }{{"name", "northwind"}, {"email", "ann@x"},
+		{"name email", "northwind\x00ann@x"}} {
+		statements = append(statements,
+			fmt.Sprintf("INSERT INTO likenesses (kind, value, connection, source_id) VALUES ('%s', '%s', 'acme', 'c2')", e.kind,
+				seal.likeness(e.kind+"\x00"+e.text)))
 	}
 	raw(t, d.opts.Path, append(statements, "UPDATE payers SET likeness = 'digest' WHERE source_id = 'c2'")...)
 	d.Ledger = d.opens(FoundInStep)
 	if got := one[string](t, d.Ledger, "SELECT likeness FROM payers WHERE source_id = 'c1'"); got != migrated(t) {
 		t.Errorf("the traits are %s, want %s", got, migrated(t))
 	}
-	if got, want := one[string](t, d.Ledger, "SELECT likeness FROM payers WHERE source_id = 'c2'"), d.likeness(ann).text(); got != want {
+	if got, want := one[string](t, d.Ledger, "SELECT likeness FROM payers WHERE source_id = 'c2'"),
+		d.likeness(ann).text(); got != want {
 		t.Errorf("the traits are %s, and would be computed as %s", got, want)
 	}
 	if diff := cmp.Diff(d.keptTraits(), d.indexedTraits()); diff != "" {
@@ -242,7 +257,8 @@ func TestTheTraitsOfEveryAccountAreKept(t *testing.T) {
 	makeTables(t, owner, 96)
 	statements := []string{"SELECT 1"}
 	for _, account := range []string{"1", "2"} {
-		statements = append(statements, "INSERT INTO main.accounts (account_id, name, made_at, changed_at, author, hook_hash) VALUES ("+account+", 'a"+account+"', '', '', '', repeat('"+account+"', 64))",
+		statements = append(statements,
+			"INSERT INTO main.accounts (account_id, name, made_at, changed_at, author, hook_hash) VALUES ("+account+", 'a"+account+"', '', '', '', repeat('"+account+"', 64))",
 			"SET payersync.account = "+account, "INSERT INTO main.ledger (only_row) VALUES (1)",
 			"INSERT INTO main.connections (name, source_kind, updated_at) VALUES ('acme', 'csv', '')")
 		for _, id := range []string{"c1", "c2"} {
@@ -251,7 +267,9 @@ func TestTheTraitsOfEveryAccountAreKept(t *testing.T) {
 				"INSERT INTO main.payers (connection, source_id, key_name, key_value, updated_at, likeness) VALUES ('acme', '"+id+"', 'no', '"+id+"', '', 'digest')")
 		}
 		for _, e := range earlierTraits {
-			statements = append(statements, fmt.Sprintf("INSERT INTO main.likenesses (kind, value, connection, source_id) VALUES ('%s', '%s', 'acme', 'c2')", e.kind, e.value))
+			statements = append(statements,
+				fmt.Sprintf("INSERT INTO main.likenesses (kind, value, connection, source_id) VALUES ('%s', '%s', 'acme', 'c2')",
+					e.kind, e.value))
 		}
 	}
 	if err := dbtest.ExecuteAt(owner, strings.Join(statements, "; ")); err != nil {
@@ -261,10 +279,12 @@ func TestTheTraitsOfEveryAccountAreKept(t *testing.T) {
 	hashes := strings.Count(migrated(t), ",") + 1
 	for _, account := range []int64{1, 2} {
 		session := ofAccount(s.read, account, 1)
-		if got := rowsOf(t, session, "SELECT likeness, '' FROM main.payers WHERE source_id = 'c2'"); len(got) != 1 || strings.TrimSpace(got[0]) != migrated(t) {
+		if got := rowsOf(t, session, "SELECT likeness, '' FROM main.payers WHERE source_id = 'c2'"); len(got) != 1 ||
+			strings.TrimSpace(got[0]) != migrated(t) {
 			t.Errorf("account %d: the traits are %q, want %s", account, got, migrated(t))
 		}
-		if got := rowsOf(t, session, "SELECT count(*), max(l.indexed_to) FROM main.likenesses o JOIN main.payers p ON p.payer_id = o.payer_id AND p.source_id = 'c2', main.ledger l"); got[0] != fmt.Sprint(hashes, " ", 2) {
+		if got := rowsOf(t, session,
+			"SELECT count(*), max(l.indexed_to) FROM main.likenesses o JOIN main.payers p ON p.payer_id = o.payer_id AND p.source_id = 'c2', main.ledger l"); got[0] != fmt.Sprint(hashes, " ", 2) {
 			t.Errorf("account %d: the index has %q, want %d hashes", account, got, hashes)
 		}
 	}

@@ -19,7 +19,8 @@ func (d *desk) known(of map[string]Likeness, linked ...string) {
 	run := d.run(acme)
 	for id, k := range of {
 		d.save(run, acme, record(id, "x"))
-		d.decide(run, acme, Decision{SourceID: id, ContentHash: record(id, "x").Hash(), Verdict: Included, Key: connector.Key{Name: "no", Value: id}, Likeness: &k})
+		d.decide(run, acme, Decision{SourceID: id, ContentHash: record(id, "x").Hash(), Verdict: Included,
+			Key: connector.Key{Name: "no", Value: id}, Likeness: &k})
 	}
 	d.indexTraits()
 	for _, id := range linked {
@@ -50,21 +51,27 @@ func (d *desk) twins(id string, k Likeness) Twins {
 func TestTwinsAreKnownByNameAndOneThingMore(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	ann := Likeness{Name: "northwind", Emails: []string{"ann@x", "office@x"}, Phones: []string{"+441"}, Postcodes: []string{"LS1"}}
+	ann := Likeness{Name: "northwind", Emails: []string{"ann@x", "office@x"}, Phones: []string{"+441"},
+		Postcodes: []string{"LS1"}}
 	d.known(map[string]Likeness{
-		"c1": ann, "c2": {Name: "northwind", Emails: []string{"ann@x"}}, "c3": {Name: "northwind", Emails: []string{"ann@x"}, Postcodes: []string{"YO1"}},
-		"c4": {Name: "northwind", Phones: []string{"+441"}}, "c5": {Name: "other", Emails: []string{"ann@x"}}, "c6": {Name: "northwind"},
+		"c1": ann, "c2": {Name: "northwind", Emails: []string{"ann@x"}},
+		"c3": {Name: "northwind", Emails: []string{"ann@x"}, Postcodes: []string{"YO1"}},
+		"c4": {Name: "northwind", Phones: []string{"+441"}}, "c5": {Name: "other", Emails: []string{"ann@x"}},
+		"c6": {Name: "northwind"},
 	}, "c1", "c4")
 	tests := map[string]struct {
 		as         Likeness
 		want, gone Twins // gone: when c4 has left the books
 	}{
-		"the same":            {ann, Twins{Twice: []Twin{{acme, "c1", "bc1"}, {acme, "c2", ""}}}, Twins{Left: []Twin{{acme, "c4", "bc4"}}, Twice: []Twin{{acme, "c1", "bc1"}, {acme, "c2", ""}}}},
-		"another address":     {Likeness{Name: "northwind", Emails: []string{"bo@x"}, Phones: []string{"+441"}}, Twins{}, Twins{Left: []Twin{{acme, "c4", "bc4"}}}},
-		"a name alone":        {Likeness{Name: "northwind"}, Twins{}, Twins{}},
-		"an address alone":    {Likeness{Name: "somebody", Emails: []string{"ann@x"}}, Twins{}, Twins{}},
-		"nothing":             {Likeness{}, Twins{}, Twins{}},
-		"without a postcode":  {Likeness{Name: "northwind", Emails: []string{"office@x"}}, Twins{Twice: []Twin{{acme, "c1", "bc1"}}}, Twins{Twice: []Twin{{acme, "c1", "bc1"}}}},
+		"the same": {ann, Twins{Twice: []Twin{{acme, "c1", "bc1"}, {acme, "c2", ""}}},
+			Twins{Left: []Twin{{acme, "c4", "bc4"}}, Twice: []Twin{{acme, "c1", "bc1"}, {acme, "c2", ""}}}},
+		"another address": {Likeness{Name: "northwind", Emails: []string{"bo@x"}, Phones: []string{"+441"}}, Twins{},
+			Twins{Left: []Twin{{acme, "c4", "bc4"}}}},
+		"a name alone":     {Likeness{Name: "northwind"}, Twins{}, Twins{}},
+		"an address alone": {Likeness{Name: "somebody", Emails: []string{"ann@x"}}, Twins{}, Twins{}},
+		"nothing":          {Likeness{}, Twins{}, Twins{}},
+		"without a postcode": {Likeness{Name: "northwind", Emails: []string{"office@x"}},
+			Twins{Twice: []Twin{{acme, "c1", "bc1"}}}, Twins{Twice: []Twin{{acme, "c1", "bc1"}}}},
 		"a name as an e-mail": {Likeness{Name: "ann@x", Emails: []string{"northwind"}}, Twins{}, Twins{}},
 	}
 	for name, tt := range tests {
@@ -123,7 +130,8 @@ func TestAPersonTellsRecordsApart(t *testing.T) {
 		a, b string
 		news bool
 		err  error
-	}{{"c1", "c1", false, ErrSameRecord}, {"c1", "c9", false, ErrNoRecord}, {"c2", "c1", true, nil}, {"c1", "c2", false, nil}} {
+	}{{"c1", "c1", false, ErrSameRecord}, {"c1", "c9", false, ErrNoRecord}, {"c2", "c1", true, nil},
+		{"c1", "c2", false, nil}} {
 		if news, err := apart(c.a, c.b); news != c.news || !errors.Is(err, c.err) {
 			t.Errorf("%s and %s: news %t, %v; want %t, %v", c.a, c.b, news, err, c.news, c.err)
 		}

@@ -99,14 +99,17 @@ func (tx *Tx) insertLinked(causeID string, group []LinkAnswer) error {
 		mandates = append(mandates, m.ID, m.CustomerID, m.Status, now, m.ServiceTime, now, now, a.link, now)
 		tickets = append(tickets, m.CustomerID, a.Attempt.Ticket)
 		owners = append(owners, a.Change.Payer.SourceID, m.ID)
-		history[i] = transition{mandate: m.ID, customer: m.CustomerID, serviceTime: m.ServiceTime, to: m.Status, cause: connector.CauseLink, causeID: causeID}
+		history[i] = transition{mandate: m.ID, customer: m.CustomerID, serviceTime: m.ServiceTime, to: m.Status,
+			cause: connector.CauseLink, causeID: causeID}
 	}
 	if err := tx.insertRows("INSERT INTO mandates (mandate_id, billing_id, status, status_since, service_time, first_seen_at, last_seen_at, link, link_at) VALUES ", "(?, ?, ?, ?, ?, ?, ?, ?, ?)", mandates, ""); err != nil {
 		return err
 	}
 	return errors.Join(
 		tx.appendHistory(history...),
-		tx.updateRows(errNotTogether, "UPDATE remote_customers SET ticket = g.column2", "(?, CAST(? AS BIGINT))", "remote_customers.billing_id = g.column1 AND remote_customers.ticket <= g.column2", nil, tickets),
-		tx.updateRows(errNotTogether, "UPDATE payers SET mandate_id = g.column2, updated_at = ?2", "(?, ?)", "payers.connection = ?1 AND payers.source_id = g.column1 AND payers.mandate_id IS NULL",
+		tx.updateRows(errNotTogether, "UPDATE remote_customers SET ticket = g.column2", "(?, CAST(? AS BIGINT))",
+			"remote_customers.billing_id = g.column1 AND remote_customers.ticket <= g.column2", nil, tickets),
+		tx.updateRows(errNotTogether, "UPDATE payers SET mandate_id = g.column2, updated_at = ?2", "(?, ?)",
+			"payers.connection = ?1 AND payers.source_id = g.column1 AND payers.mandate_id IS NULL",
 			[]any{group[0].Change.Payer.Connection, now}, owners))
 }

@@ -54,9 +54,11 @@ func TestALinkThatComesWhileItsLossIsDecidedOnIsNotToldLost(t *testing.T) {
 		meanwhile func(d *desk)
 		told      bool
 	}{
-		"nothing comes":       {connector.ReasonLinkLost, func(*desk) {}, true},
-		"the link comes":      {connector.ReasonLinkLost, func(d *desk) { d.keep(signing("m1", "b1", "https://sign.example/1"), true) }, false},
-		"a refusal is undone": {connector.ReasonLinkRefused, func(d *desk) { d.keep(signing("m1", "b1", "https://sign.example/1"), true) }, false},
+		"nothing comes": {connector.ReasonLinkLost, func(*desk) {}, true},
+		"the link comes": {connector.ReasonLinkLost,
+			func(d *desk) { d.keep(signing("m1", "b1", "https://sign.example/1"), true) }, false},
+		"a refusal is undone": {connector.ReasonLinkRefused,
+			func(d *desk) { d.keep(signing("m1", "b1", "https://sign.example/1"), true) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -74,7 +76,9 @@ func TestALinkThatComesWhileItsLossIsDecidedOnIsNotToldLost(t *testing.T) {
 			}
 			c.meanwhile(d)
 			d.do(func(tx *Tx) error { return tx.tell(acme, "c1", TopicMandate, "", "") })
-			d.decide(d.run(acme), acme, Decision{SourceID: "c1", ContentHash: found[0].ContentHash, Stands: found[0].Stands, Verdict: Included, Key: found[0].Payer.Key, OfMandate: c.reason})
+			d.decide(d.run(acme), acme,
+				Decision{SourceID: "c1", ContentHash: found[0].ContentHash, Stands: found[0].Stands, Verdict: Included,
+					Key: found[0].Payer.Key, OfMandate: c.reason})
 			rows, err := d.AttentionOf(t.Context(), acme, "c1")
 			if err != nil || (len(rows) > 0) != c.told {
 				t.Errorf("told %+v, %v", rows, err)
@@ -140,10 +144,13 @@ func TestLinksOfAnEarlierVersionAreBroughtUnderTheLaw(t *testing.T) {
 	in := func(id, customer, link, seen string) string {
 		return fmt.Sprintf("INSERT INTO mandates (mandate_id, billing_id, status, status_since, first_seen_at, last_seen_at, link) VALUES ('%s', %s, 'CREATED', '%s', '%[3]s', '%[3]s', %[4]s)", id, customer, seen, link)
 	}
-	const payer, first, later = "(SELECT billing_id FROM payers WHERE source_id = 'U2')", "2026-11-20T10:00:00.000Z", "2026-11-21T10:00:00.000Z"
+	const payer, first, later = "(SELECT billing_id FROM payers WHERE source_id = 'U2')", "2026-11-20T10:00:00.000Z",
+		"2026-11-21T10:00:00.000Z"
 	l := upgraded(t,
-		in("u1", payer, "x'01'", first), in("u2", payer, "x'02'", later), "UPDATE payers SET mandate_id = 'u1' WHERE source_id = 'U2'", // the payer's is the older one
-		in("v1", "'nobody'", "x'01'", first), in("v2", "'nobody'", "x'02'", later), in("v3", "'nobody'", "NULL", first), // nobody's: the one that was seen last
+		in("u1", payer, "x'01'", first), in("u2", payer, "x'02'", later),
+		"UPDATE payers SET mandate_id = 'u1' WHERE source_id = 'U2'", // the payer's is the older one
+		// nobody's: the one that was seen last
+		in("v1", "'nobody'", "x'01'", first), in("v2", "'nobody'", "x'02'", later), in("v3", "'nobody'", "NULL", first),
 		in("w1", "'empty'", "x'01'", first), in("w2", "'empty'", "NULL", later), // the latest has no link
 		in("x1", "'single'", "x'01'", first))
 	if got := column(t, l, "SELECT mandate_id FROM mandates WHERE link IS NOT NULL AND mandate_id GLOB '[u-x][1-3]'"); got != "u1 v2 x1" {
@@ -167,8 +174,9 @@ func TestACustomerHasOneLinkWhateverIsSeen(t *testing.T) {
 		for range rapid.IntRange(1, 12).Draw(r, "steps") {
 			m := connector.Mandate{
 				ID: customer + rapid.SampledFrom([]string{"-1", "-2", "-3"}).Draw(r, "mandate"), CustomerID: customer,
-				Status: rapid.SampledFrom([]connector.MandateStatus{connector.MandateCreated, connector.MandatePending, connector.MandateActive, connector.MandateCancelled, "HALF"}).Draw(r, "status"),
-				URL:    rapid.SampledFrom([]string{"", "https://sign.example/a", "https://sign.example/b"}).Draw(r, "url"),
+				Status: rapid.SampledFrom([]connector.MandateStatus{connector.MandateCreated, connector.MandatePending,
+					connector.MandateActive, connector.MandateCancelled, "HALF"}).Draw(r, "status"),
+				URL: rapid.SampledFrom([]string{"", "https://sign.example/a", "https://sign.example/b"}).Draw(r, "url"),
 			}
 			switch rapid.SampledFrom([]string{"read", "read", "overtaken", "refused", "let go"}).Draw(r, "step") {
 			case "read":
@@ -187,7 +195,8 @@ func TestACustomerHasOneLinkWhateverIsSeen(t *testing.T) {
 			case "refused":
 				p := d.payerOf(acme, payer)
 				d.do(func(tx *Tx) error { return tx.RefuseLink(p) })
-				if status, err := d.Mandate(context.Background(), current); err == nil && status != nil && status.Status == "CREATED" {
+				if status, err := d.Mandate(context.Background(), current); err == nil && status != nil &&
+					status.Status == "CREATED" {
 					kept = ""
 				}
 			case "let go": // and linked again
@@ -211,7 +220,8 @@ func TestACustomerHasOneLinkWhateverIsSeen(t *testing.T) {
 			if kept != "" {
 				want = current
 			}
-			if got := column(t, d.Ledger, "SELECT mandate_id FROM mandates WHERE link IS NOT NULL AND billing_id = '"+customer+"'"); got != want {
+			if got := column(t, d.Ledger,
+				"SELECT mandate_id FROM mandates WHERE link IS NOT NULL AND billing_id = '"+customer+"'"); got != want {
 				r.Fatalf("links are kept of %q, want %q", got, want)
 			}
 			if got, err := d.SigningLink(context.Background(), current); current != "" && (got != kept || err != nil) {
@@ -242,7 +252,8 @@ func TestALinkThatIsRefusedIsHandedToNobody(t *testing.T) {
 		t.Errorf("the plan sees %+v, %v", stored.Facts.Mandate, err)
 	}
 	d.see("c1", signing("m1", "b1", "https://sign.example/2"))
-	if stored, err = d.StoredRecord(t.Context(), acme, "c1", "m1"); err != nil || stored.Facts.Mandate.Refused != 0 || !stored.Facts.Mandate.Link {
+	if stored, err = d.StoredRecord(t.Context(), acme, "c1", "m1"); err != nil || stored.Facts.Mandate.Refused != 0 ||
+		!stored.Facts.Mandate.Link {
 		t.Errorf("once it was given the plan sees %+v, %v", stored.Facts.Mandate, err)
 	}
 }
@@ -253,7 +264,8 @@ func TestOldLinksAreThoseGivenBefore(t *testing.T) {
 	d := newDesk(t)
 	for i, id := range []string{"c1", "c2", "c3"} {
 		d.planLinkedPayer(id, fmt.Sprintf("b%d", i+1))
-		d.saveRemote(connector.RemoteCustomer{ID: fmt.Sprintf("b%d", i+1), ExternalData: map[string]string{d.payerOf(acme, id).Key.Name: d.payerOf(acme, id).Key.Value}}, int64(100+i))
+		d.saveRemote(connector.RemoteCustomer{ID: fmt.Sprintf("b%d", i+1),
+			ExternalData: map[string]string{d.payerOf(acme, id).Key.Name: d.payerOf(acme, id).Key.Value}}, int64(100+i))
 		d.see(id, signing(fmt.Sprintf("m%d", i+1), fmt.Sprintf("b%d", i+1), "https://sign.example/1"))
 	}
 	d.clock.move(31 * 24 * time.Hour)

@@ -58,7 +58,8 @@ func (p *idPages) end() error {
 }
 
 func newListing(pass, ticket int64) *Listing {
-	return &Listing{Pass: pass, Ticket: ticket, shown: connector.NewIDs(), bare: connector.NewIDs(), mandates: connector.NewIDs(), statuses: connector.NewIDs()}
+	return &Listing{Pass: pass, Ticket: ticket, shown: connector.NewIDs(), bare: connector.NewIDs(),
+		mandates: connector.NewIDs(), statuses: connector.NewIDs()}
 }
 
 // Add records that the list showed a customer, without its values.
@@ -95,12 +96,14 @@ func (s sumOfIDs) String() string { return fmt.Sprintf("%016x%016x%016x%016x", s
 // was shown by itself or as news, by its column at, or by the last finished list pass.
 func lastSeenOf(table, at string) string {
 	return fmt.Sprintf(`CASE %[1]s.listed WHEN 1 THEN max(%[1]s.%[2]s, coalesce((SELECT q.started_at FROM passes q
-		WHERE q.finished_at IS NOT NULL ORDER BY q.finished_at DESC, q.started_at LIMIT 1), '')) ELSE %[1]s.%[2]s END`, table, at)
+		WHERE q.finished_at IS NOT NULL ORDER BY q.finished_at DESC, q.started_at LIMIT 1), '')) ELSE %[1]s.%[2]s END`, table,
+		at)
 }
 
 // listedTables are the tables whose rows store their last sighting and the last finished list pass
 // with them.
-var listedTables = []struct{ name, id, at string }{{"mandates", "mandate_id", "last_seen_at"}, {"financial_statuses", "billing_id", "seen_at"}}
+var listedTables = []struct{ name, id, at string }{{"mandates", "mandate_id", "last_seen_at"},
+	{"financial_statuses", "billing_id", "seen_at"}}
 
 func (s *Listing) met(table string) *connector.IDs {
 	if table == "mandates" {
@@ -122,15 +125,16 @@ func (l *Ledger) Compare(ctx context.Context, s *Listing) error {
 			listed bool
 		}
 		var rows listedRows
-		if err := each(ctx, l, "SELECT "+table.id+", listed <> 0 FROM "+table.name, nil, func(r *row) []any { return []any{&r.id, &r.listed} }, func(r row) error {
-			switch met := s.met(table.name).Has(r.id); {
-			case met && !r.listed:
-				return rows.appeared.add(r.id)
-			case !met && r.listed:
-				return rows.vanished.add(r.id)
-			}
-			return nil
-		}); err != nil {
+		if err := each(ctx, l, "SELECT "+table.id+", listed <> 0 FROM "+table.name, nil,
+			func(r *row) []any { return []any{&r.id, &r.listed} }, func(r row) error {
+				switch met := s.met(table.name).Has(r.id); {
+				case met && !r.listed:
+					return rows.appeared.add(r.id)
+				case !met && r.listed:
+					return rows.vanished.add(r.id)
+				}
+				return nil
+			}); err != nil {
 			return fmt.Errorf("compare a list with what is known: %w", err)
 		}
 		if err := errors.Join(rows.appeared.end(), rows.vanished.end()); err != nil {
@@ -151,7 +155,8 @@ func (tx *Tx) mark(s *Listing) error {
 		return err
 	}
 	for _, table := range listedTables {
-		vanish := "UPDATE " + table.name + " SET " + table.at + " = " + lastSeenOf(table.name, table.at) + ", listed = 0 WHERE listed = 1"
+		vanish := "UPDATE " + table.name + " SET " + table.at + " = " + lastSeenOf(table.name, table.at) +
+			", listed = 0 WHERE listed = 1"
 		appear := "UPDATE " + table.name + " SET listed = 1 WHERE listed = 0"
 		among := " AND " + table.id + " IN (SELECT value FROM json_each(?1))"
 		rows, compared := s.changed[table.name]
@@ -176,7 +181,8 @@ func (tx *Tx) execPages(query string, ids idPages) error {
 // dropGone drops unlinked customers that are gone and missing from the pass, when the pass saw the
 // same customers as the last complete one.
 func (tx *Tx) dropGone(s *Listing, hash string) error {
-	gone, err := collect("", columns("", func(id *string) []any { return []any{id} }))(tx.query(`SELECT billing_id FROM remote_customers WHERE digest = ''
+	gone, err := collect("", columns("",
+		func(id *string) []any { return []any{id} }))(tx.query(`SELECT billing_id FROM remote_customers WHERE digest = ''
 		AND EXISTS (SELECT 1 FROM passes a WHERE a.pass_id = (SELECT max(b.pass_id) FROM passes b WHERE b.finished_at IS NOT NULL AND b.pass_id < ?1) AND a.ids_hash = ?2
 		            AND remote_customers.known_pass < a.pass_id)
 		AND NOT EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = remote_customers.billing_id)`, s.Pass, hash))
@@ -187,5 +193,6 @@ func (tx *Tx) dropGone(s *Listing, hash string) error {
 	if err != nil {
 		return err
 	}
-	return tx.exec("DELETE FROM remote_customers WHERE digest = '' AND billing_id IN (SELECT value FROM json_each(?1))", string(page))
+	return tx.exec("DELETE FROM remote_customers WHERE digest = '' AND billing_id IN (SELECT value FROM json_each(?1))",
+		string(page))
 }

@@ -37,7 +37,8 @@ func TestThatAListShowsACustomerAsItIsKnownIsWrittenWhereItMattersWhen(t *testin
 				t.Errorf("the ticket of the customer is %d, of the list %d", got, s.Ticket)
 			}
 			again := d.list("b1")
-			if got := one[int64](t, d.Ledger, "SELECT ticket FROM remote_customers"); got == again.Ticket && name != "a request for a link" {
+			if got := one[int64](t, d.Ledger, "SELECT ticket FROM remote_customers"); got == again.Ticket &&
+				name != "a request for a link" {
 				t.Error("the next list writes it once more")
 			}
 		})
@@ -57,7 +58,8 @@ func TestAListThatAnotherOvertookAtItsEndSaysOfNoMandateThatItShowedIt(t *testin
 		s := d.startList("b1")
 		if shows {
 			d.do(func(tx *Tx) error {
-				return tx.saveMandate(&Known{Observation: Observation{List: s, Cause: connector.CauseSweep, CauseID: "1"}, Status: m.Status}, m)
+				return tx.saveMandate(&Known{Observation: Observation{List: s, Cause: connector.CauseSweep, CauseID: "1"},
+					Status: m.Status}, m)
 			})
 		}
 		return s

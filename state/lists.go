@@ -118,7 +118,8 @@ var listedColumns = `SELECT r.connection, r.source_id, coalesce(p.key_name, ''),
 	coalesce(p.link_state, ''), p.mandate_id, m.status,
 	` + fmt.Sprintf(firstTold, "r") + `,
 	coalesce(p.updated_at, r.updated_at), coalesce(substr(p.key_value, instr(p.key_value || char(31), char(31)) + 1), ''),
-	CASE r.forgotten WHEN '' THEN r.state ELSE 'forgotten' END, r.decision, r.given_up <> 0, ` + isNoPayer + `, coalesce(m.status_since, ''), ` + changedAt + `,
+	CASE r.forgotten WHEN '' THEN r.state ELSE 'forgotten' END, r.decision, r.given_up <> 0, ` + isNoPayer +
+	`, coalesce(m.status_since, ''), ` + changedAt + `,
 	(SELECT b.label FROM labels b WHERE b.connection = r.connection AND b.source_id = r.source_id),
 	fs.status, ` + lastSeenOf("fs", "seen_at") + ` FROM`
 
@@ -151,7 +152,9 @@ func (l *Ledger) Records(ctx context.Context, f RecordFilter) ([]RecordRow, erro
 		if f.Sort == ByChanged {
 			than = "<"
 		}
-		where, args = append(where, fmt.Sprintf("(%s) %s (%s?)", strings.Join(f.Sort.columns(), ", "), than, strings.Repeat("?, ", len(after)-1))), append(args, after...)
+		where, args = append(where,
+			fmt.Sprintf("(%s) %s (%s?)", strings.Join(f.Sort.columns(), ", "), than, strings.Repeat("?, ", len(after)-1))),
+			append(args, after...)
 	}
 	limit := math.MaxInt32 // no limit
 	if f.Limit > 0 {
@@ -203,7 +206,8 @@ func (f RecordFilter) wide() bool {
 
 // Narrows reports whether the filter leaves any record out of a list, or of those in Among.
 func (f RecordFilter) Narrows() bool {
-	return f.Connection != "" || f.Payers || f.Others || f.keyless || f.Bare || f.Link != "" || f.Mandate != "" || f.Reason != "" || f.Told || !f.Stood.IsZero() || !f.Since.IsZero() || !f.Until.IsZero()
+	return f.Connection != "" || f.Payers || f.Others || f.keyless || f.Bare || f.Link != "" || f.Mandate != "" ||
+		f.Reason != "" || f.Told || !f.Stood.IsZero() || !f.Since.IsZero() || !f.Until.IsZero()
 }
 
 // byKey returns the rows of a wide filter by key: the payers in the order of their index, and then
@@ -213,13 +217,16 @@ func (l *Ledger) byKey(ctx context.Context, f RecordFilter) (rows []RecordRow, e
 	if f.After == nil || f.After.KeyName != "" {
 		where, args, limit := []string{"(p.connection = ?1 OR ?1 = '')"}, []any{f.Connection}, math.MaxInt32
 		if a := f.After; a != nil {
-			where, args = append(where, "("+order+") > (?, ?, ?, ?)"), append(args, a.KeyName, a.scopedValue(), a.Connection, a.SourceID)
+			where, args = append(where, "("+order+") > (?, ?, ?, ?)"),
+				append(args, a.KeyName, a.scopedValue(), a.Connection, a.SourceID)
 		}
 		if f.Limit > 0 {
 			limit = f.Limit
 		}
-		rows, err = l.listed(ctx, listedColumns+" (SELECT p.connection AS connection, p.source_id AS source_id FROM payers p"+conditions(where)+" ORDER BY "+order+limitTo+`) o
-			CROSS JOIN `+recordRows+"WHERE r.connection = o.connection AND r.source_id = o.source_id ORDER BY "+order, append(args, limit)...)
+		rows, err = l.listed(ctx,
+			listedColumns+" (SELECT p.connection AS connection, p.source_id AS source_id FROM payers p"+conditions(where)+" ORDER BY "+order+limitTo+`) o
+			CROSS JOIN `+recordRows+"WHERE r.connection = o.connection AND r.source_id = o.source_id ORDER BY "+order,
+			append(args, limit)...)
 		if err != nil || f.Limit > 0 && len(rows) == f.Limit {
 			return rows, err
 		}
@@ -242,8 +249,10 @@ func (l *Ledger) listed(ctx context.Context, query string, args ...any) ([]Recor
 	}
 	out := []RecordRow{}
 	err := each(ctx, l, query, args, func(r *row) []any {
-		return []any{&r.Connection, &r.SourceID, &r.KeyName, &r.KeyValue, &r.BillingID, &r.LinkState, &r.MandateID, &r.MandateStatus, &r.AttentionReason,
-			&r.UpdatedAt, &r.KeyScope, &r.RecordState, &r.Decision, &r.GivenUp, &r.Left, &r.MandateSince, &r.ChangedAt, &r.box, &r.status, &r.seen}
+		return []any{&r.Connection, &r.SourceID, &r.KeyName, &r.KeyValue, &r.BillingID, &r.LinkState, &r.MandateID,
+			&r.MandateStatus, &r.AttentionReason,
+			&r.UpdatedAt, &r.KeyScope, &r.RecordState, &r.Decision, &r.GivenUp, &r.Left, &r.MandateSince, &r.ChangedAt, &r.box,
+			&r.status, &r.seen}
 	}, func(r row) (err error) {
 		if r.Label, err = l.openLabel(r.ID(), r.box); err != nil {
 			return err
@@ -277,7 +286,8 @@ func (l *Ledger) RecordsAmong(ctx context.Context, f RecordFilter) (map[RecordID
 	}
 	out := make(map[RecordID]bool, len(f.Among))
 	return out, each(ctx, l, "SELECT r.connection, r.source_id FROM"+from+conditions(where), args,
-		func(id *RecordID) []any { return []any{&id.Connection, &id.SourceID} }, func(id RecordID) error { out[id] = true; return nil })
+		func(id *RecordID) []any { return []any{&id.Connection, &id.SourceID} },
+		func(id RecordID) error { out[id] = true; return nil })
 }
 
 // AllRecords counts the records of all sources.

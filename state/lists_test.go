@@ -19,7 +19,8 @@ func library(t *testing.T) *desk {
 	d := newDesk(t)
 	d.fill(16)
 	d.do(func(tx *Tx) error {
-		_, err := tx.SaveMandate(connector.Mandate{ID: "m000", CustomerID: "b000", Status: connector.MandateCancelled}, connector.CauseWebhook, "evt")
+		_, err := tx.SaveMandate(connector.Mandate{ID: "m000", CustomerID: "b000", Status: connector.MandateCancelled},
+			connector.CauseWebhook, "evt")
 		return err
 	})
 	other := d.run("beta")
@@ -42,7 +43,8 @@ func library(t *testing.T) *desk {
 		case 1, 2:
 			d.decide(other, "beta", Decision{SourceID: id, ContentHash: r.Hash(), Verdict: Excluded})
 		case 3:
-			d.decide(other, "beta", Decision{SourceID: id, ContentHash: r.Hash(), Verdict: Held, Topic: TopicRecord, Reason: connector.ReasonNameMissing})
+			d.decide(other, "beta", Decision{SourceID: id, ContentHash: r.Hash(), Verdict: Held, Topic: TopicRecord,
+				Reason: connector.ReasonNameMissing})
 		}
 	}
 	return d
@@ -93,7 +95,8 @@ func TestAListOfRecordsHoldsEachRecordOnceInEveryOrder(t *testing.T) {
 		for i, r := range whole {
 			ids[i] = r.ID()
 		}
-		if diff := gocmp.Diff(want, d.records(RecordFilter{Sort: sort, Among: ids})); diff != "" { // another query, the same order
+		// another query, the same order
+		if diff := gocmp.Diff(want, d.records(RecordFilter{Sort: sort, Among: ids})); diff != "" {
 			t.Errorf("sorted by %q (-all +among all):\n%s", sort, diff)
 		}
 		slices.SortFunc(want, func(a, b RecordRow) int {
@@ -127,14 +130,19 @@ func TestAListOfRecordsIsNarrowedByWhatItShows(t *testing.T) {
 		"others":     {RecordFilter{Others: true}, func(r RecordRow) bool { return !payer(r) && r.Left }},
 		"bare":       {RecordFilter{Bare: true}, func(r RecordRow) bool { return r.Label == nil }},
 		"link":       {RecordFilter{Link: "linked"}, func(r RecordRow) bool { return r.LinkState == "linked" }},
-		"mandate":    {RecordFilter{Mandate: "CANCELLED"}, func(r RecordRow) bool { return orBlank(r.MandateStatus) == "CANCELLED" }},
-		"no mandate": {RecordFilter{Mandate: NoMandate}, func(r RecordRow) bool { return payer(r) && r.MandateStatus == nil }},
-		"reason":     {RecordFilter{Reason: "name_missing"}, func(r RecordRow) bool { return orBlank(r.AttentionReason) == "name_missing" }},
-		"since":      {RecordFilter{Since: middle}, func(r RecordRow) bool { return !at(r).Before(middle) }},
-		"until":      {RecordFilter{Until: middle}, func(r RecordRow) bool { return at(r).Before(middle) }},
-		"among":      {RecordFilter{Among: []RecordID{{"beta", "c001"}, {acme, "c002"}, {acme, "none"}}}, func(r RecordRow) bool { return r.ID() == RecordID{"beta", "c001"} || r.ID() == RecordID{acme, "c002"} }},
-		"nobody":     {RecordFilter{Among: []RecordID{}}, func(RecordRow) bool { return false }},
-		"together":   {RecordFilter{Connection: acme, Payers: true, Reason: "link_lost", Mandate: "CANCELLED", Since: time.Unix(0, 0)}, func(r RecordRow) bool { return orBlank(r.MandateStatus) == "CANCELLED" }},
+		"mandate": {RecordFilter{Mandate: "CANCELLED"},
+			func(r RecordRow) bool { return orBlank(r.MandateStatus) == "CANCELLED" }},
+		"no mandate": {RecordFilter{Mandate: NoMandate},
+			func(r RecordRow) bool { return payer(r) && r.MandateStatus == nil }},
+		"reason": {RecordFilter{Reason: "name_missing"},
+			func(r RecordRow) bool { return orBlank(r.AttentionReason) == "name_missing" }},
+		"since": {RecordFilter{Since: middle}, func(r RecordRow) bool { return !at(r).Before(middle) }},
+		"until": {RecordFilter{Until: middle}, func(r RecordRow) bool { return at(r).Before(middle) }},
+		"among": {RecordFilter{Among: []RecordID{{"beta", "c001"}, {acme, "c002"}, {acme, "none"}}},
+			func(r RecordRow) bool { return r.ID() == RecordID{"beta", "c001"} || r.ID() == RecordID{acme, "c002"} }},
+		"nobody": {RecordFilter{Among: []RecordID{}}, func(RecordRow) bool { return false }},
+		"together": {RecordFilter{Connection: acme, Payers: true, Reason: "link_lost", Mandate: "CANCELLED",
+			Since: time.Unix(0, 0)}, func(r RecordRow) bool { return orBlank(r.MandateStatus) == "CANCELLED" }},
 	} {
 		want := []RecordRow{}
 		for _, r := range whole {
@@ -162,7 +170,8 @@ func TestARecordWithoutALabelHasNone(t *testing.T) {
 			t.Errorf("the label of %s is %v", r.SourceID, r.Label)
 		}
 	}
-	if rows := d.records(RecordFilter{Connection: acme, Limit: 1}); rows[0].Label == nil || rows[0].Label.Name != canaryName {
+	if rows := d.records(RecordFilter{Connection: acme, Limit: 1}); rows[0].Label == nil ||
+		rows[0].Label.Name != canaryName {
 		t.Errorf("the label of %s is %v", rows[0].SourceID, rows[0].Label)
 	}
 }

@@ -84,12 +84,14 @@ func (l *Ledger) LoggedWords(ctx context.Context) (actors, actions []string, err
 
 // InboxPage returns deliveries of a state (all for ""), the newest first, from before a number; 0
 // for the newest. The number of each stands beside it.
-func (l *Ledger) InboxPage(ctx context.Context, state string, before int64, limit int) (rows []InboxRow, ids []int64, err error) {
+func (l *Ledger) InboxPage(ctx context.Context, state string, before int64, limit int) (rows []InboxRow, ids []int64,
+	err error) {
 	type row struct {
 		id int64
 		InboxRow
 	}
-	found, err := list(ctx, l, "SELECT inbox_id, "+inboxColumns+" FROM inbox WHERE (?1 = '' OR state = ?1) AND (?2 = 0 OR inbox_id < ?2) ORDER BY inbox_id DESC LIMIT ?3",
+	found, err := list(ctx, l,
+		"SELECT inbox_id, "+inboxColumns+" FROM inbox WHERE (?1 = '' OR state = ?1) AND (?2 = 0 OR inbox_id < ?2) ORDER BY inbox_id DESC LIMIT ?3",
 		[]any{state, before, limit}, func(r *row) []any { return append([]any{&r.id}, r.InboxRow.dest()...) })
 	for _, r := range found {
 		rows, ids = append(rows, r.InboxRow), append(ids, r.id)

@@ -48,13 +48,15 @@ func (l *Ledger) Login(ctx context.Context, hash string) (data []byte, expires t
 func (tx *Tx) AddLogin(hash string, data []byte, expires, now time.Time) error {
 	return errors.Join(
 		tx.exec("DELETE FROM logins WHERE expires_at <= ?", stamp(now)),
-		tx.exec("INSERT INTO logins (token_hash, data, expires_at) VALUES (?, ?, ?)", hash, tx.l.seal.box(data, loginPlace(hash)), stamp(expires)))
+		tx.exec("INSERT INTO logins (token_hash, data, expires_at) VALUES (?, ?, ?)", hash,
+			tx.l.seal.box(data, loginPlace(hash)), stamp(expires)))
 }
 
 // KeepLogin keeps other data with a login, and until when it holds. A login that ended meanwhile
 // stays ended, even if an earlier request tries to save it.
 func (tx *Tx) KeepLogin(hash string, data []byte, expires time.Time) error {
-	return tx.exec("UPDATE logins SET data = ?, expires_at = ? WHERE token_hash = ?", tx.l.seal.box(data, loginPlace(hash)), stamp(expires), hash)
+	return tx.exec("UPDATE logins SET data = ?, expires_at = ? WHERE token_hash = ?",
+		tx.l.seal.box(data, loginPlace(hash)), stamp(expires), hash)
 }
 
 // DropLogin ends a login.
@@ -67,7 +69,8 @@ func (tx *Tx) AddLoginLink(hash string, link LoginLink) error {
 	return errors.Join(
 		tx.exec("DELETE FROM login_links WHERE expires_at <= ?", stamp(link.MadeAt)),
 		tx.exec("INSERT INTO login_links (token_hash, person, role, made_at, expires_at, invites, connections) VALUES (?, ?, ?, ?, ?, ?, ?)",
-			hash, link.Person, link.Role, stamp(link.MadeAt), stamp(link.ExpiresAt), link.Invites, limitsColumn(link.Connections)))
+			hash, link.Person, link.Role, stamp(link.MadeAt), stamp(link.ExpiresAt), link.Invites,
+			limitsColumn(link.Connections)))
 }
 
 // LoginLink returns the link with this token hash; nil if there is none.
@@ -100,7 +103,8 @@ func loginLink(found row) (*LoginLink, error) {
 // one succeeds.
 func (tx *Tx) UseLoginLink(hash string, at time.Time) (good bool, err error) {
 	var n int
-	err = tx.row([]any{&n}, "SELECT count(*) FROM login_links WHERE token_hash = ? AND used_at IS NULL AND expires_at > ?", hash, stamp(at))
+	err = tx.row([]any{&n}, "SELECT count(*) FROM login_links WHERE token_hash = ? AND used_at IS NULL AND expires_at > ?",
+		hash, stamp(at))
 	if err != nil || n == 0 {
 		return false, err
 	}

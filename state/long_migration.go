@@ -60,10 +60,12 @@ type unfinishedMigration struct {
 
 // unfinished returns how far a long migration has come; found is false if none is under way.
 func unfinished(ctx context.Context, db books) (u unfinishedMigration, found bool, err error) {
-	if err := db.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?)", unfinishedTable).Scan(&found); err != nil || !found {
+	if err := db.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?)",
+		unfinishedTable).Scan(&found); err != nil || !found {
 		return u, false, err
 	}
-	err = db.QueryRowContext(ctx, "SELECT version, part, position FROM "+unfinishedTable).Scan(&u.version, &u.part, &u.position)
+	err = db.QueryRowContext(ctx, "SELECT version, part, position FROM "+unfinishedTable).Scan(&u.version, &u.part,
+		&u.position)
 	return u, err == nil, err
 }
 
@@ -124,7 +126,8 @@ func (m *longMigration) next(ctx context.Context, tx *sql.Tx) (percent int, done
 
 // start changes the schema and notes that the migration is under way, unless another process has made it meanwhile.
 func (m *longMigration) start(ctx context.Context, tx *sql.Tx) (percent int, done bool, err error) {
-	if err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM "+versionTable+" WHERE version_id = ?)", m.version).Scan(&done); err != nil || done {
+	if err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM "+versionTable+" WHERE version_id = ?)",
+		m.version).Scan(&done); err != nil || done {
 		return 100, done, err
 	}
 	newest, err := newestSchema()
@@ -134,7 +137,8 @@ func (m *longMigration) start(ctx context.Context, tx *sql.Tx) (percent int, don
 	if err := execAll(ctx, tx, slices.Concat([]string{makeUnfinishedTable}, m.begin)); err != nil {
 		return 0, false, err
 	}
-	_, err = tx.ExecContext(ctx, "INSERT INTO "+unfinishedTable+" (only_row, version, part, position) VALUES (1, ?, 0, '')", m.version)
+	_, err = tx.ExecContext(ctx,
+		"INSERT INTO "+unfinishedTable+" (only_row, version, part, position) VALUES (1, ?, 0, '')", m.version)
 	if err == nil {
 		_, err = tx.ExecContext(ctx, "INSERT INTO "+versionTable+" (version_id, is_applied) VALUES (?, 1)", newest+1)
 	}
@@ -145,7 +149,8 @@ func (m *longMigration) start(ctx context.Context, tx *sql.Tx) (percent int, don
 func (m *longMigration) finish(ctx context.Context, tx *sql.Tx) error {
 	return execAll(ctx, tx, slices.Concat(m.end, []string{
 		"DROP TABLE " + unfinishedTable,
-		fmt.Sprintf("UPDATE %[1]s SET version_id = %[2]d WHERE version_id = (SELECT max(version_id) FROM %[1]s)", versionTable, m.version),
+		fmt.Sprintf("UPDATE %[1]s SET version_id = %[2]d WHERE version_id = (SELECT max(version_id) FROM %[1]s)",
+			versionTable, m.version),
 	}))
 }
 

@@ -25,7 +25,8 @@ func earlierBooks(t *testing.T) *desk {
 			"INSERT INTO payers (connection, source_id, key_name, key_value, updated_at, likeness) VALUES ('acme', '"+id+"', 'no', '"+id+"', '', iif("+fmt.Sprint(i)+" = 4, '', 'digest'))")
 		for kind := likeName; kind <= likeNamePostcode && i != 4; kind++ {
 			for _, n := range []int{i, i / 3} {
-				statements = append(statements, fmt.Sprintf("INSERT OR IGNORE INTO likenesses (kind, value, connection, source_id) VALUES ('%s', '%016x%016x', 'acme', '%s')", kind, uint64(n)*0x1234567890abcdef, n, id))
+				statements = append(statements,
+					fmt.Sprintf("INSERT OR IGNORE INTO likenesses (kind, value, connection, source_id) VALUES ('%s', '%016x%016x', 'acme', '%s')", kind, uint64(n)*0x1234567890abcdef, n, id))
 			}
 		}
 	}
@@ -38,8 +39,10 @@ func (d *desk) content() (out []string) {
 	d.t.Helper()
 	db := rawDB(d.t, d.opts.Path)
 	for _, query := range []string{
-		"SELECT 'payer', source_id, payer_id, likeness FROM payers ORDER BY source_id", "SELECT 'trait', hash, payer_id FROM likenesses ORDER BY hash, payer_id",
-		"SELECT 'indexed to', indexed_to FROM ledger", "SELECT 'version', group_concat(version_id, ' ' ORDER BY version_id) FROM goose_db_version",
+		"SELECT 'payer', source_id, payer_id, likeness FROM payers ORDER BY source_id",
+		"SELECT 'trait', hash, payer_id FROM likenesses ORDER BY hash, payer_id",
+		"SELECT 'indexed to', indexed_to FROM ledger",
+		"SELECT 'version', group_concat(version_id, ' ' ORDER BY version_id) FROM goose_db_version",
 		"SELECT type, name FROM sqlite_master ORDER BY type, name",
 	} {
 		out = append(out, rowsOf(d.t, db, query)...)
@@ -55,7 +58,8 @@ func (d *desk) interrupt(m *longMigration, steps int) (more bool) {
 	db.SetMaxOpenConns(1)
 	for range steps {
 		done := false
-		if err := inTransaction(d.t.Context(), db, func(tx *sql.Tx) (err error) { _, done, err = m.next(d.t.Context(), tx); return err }); err != nil {
+		if err := inTransaction(d.t.Context(), db,
+			func(tx *sql.Tx) (err error) { _, done, err = m.next(d.t.Context(), tx); return err }); err != nil {
 			d.t.Fatal(err)
 		}
 		if done {
@@ -160,7 +164,8 @@ func TestAFileWithALongMigrationOfANewerVersionIsRefused(t *testing.T) {
 	}
 	d := earlierBooks(t)
 	d.interrupt(likenessMigration(2, 3), 3)
-	raw(t, d.opts.Path, fmt.Sprintf("UPDATE unfinished_migration SET version = %d", newest+5), fmt.Sprintf("UPDATE goose_db_version SET version_id = %d WHERE version_id > 97", newest+6))
+	raw(t, d.opts.Path, fmt.Sprintf("UPDATE unfinished_migration SET version = %d", newest+5),
+		fmt.Sprintf("UPDATE goose_db_version SET version_id = %d WHERE version_id > 97", newest+6))
 	refused(t, d.opts, fmt.Sprintf("its schema is version %d", newest+6), "a newer one")
 }
 

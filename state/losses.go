@@ -39,9 +39,11 @@ const (
 
 // losses counts the payers that the decisions on a connection's records would lose.
 func (tx *Tx) losses(connection string) (l Losses, err error) {
-	err = tx.row([]any{&l.Held, &l.LeftOut}, "SELECT count(*) FILTER (WHERE r.decision = 'held'), count(*) FILTER (WHERE r.decision = 'excluded') FROM source_records r WHERE r.connection = ? AND "+lost, connection)
+	err = tx.row([]any{&l.Held, &l.LeftOut},
+		"SELECT count(*) FILTER (WHERE r.decision = 'held'), count(*) FILTER (WHERE r.decision = 'excluded') FROM source_records r WHERE r.connection = ? AND "+lost, connection)
 	if err == nil && l.Lost() > 0 {
-		err = tx.row([]any{&l.Of, &l.Remain}, "SELECT count(*) FILTER (WHERE "+counts+"), count(*) FILTER (WHERE r.decision = 'included') FROM source_records r WHERE r.connection = ? AND r.unseen = 0", connection)
+		err = tx.row([]any{&l.Of, &l.Remain},
+			"SELECT count(*) FILTER (WHERE "+counts+"), count(*) FILTER (WHERE r.decision = 'included') FROM source_records r WHERE r.connection = ? AND r.unseen = 0", connection)
 	}
 	if err != nil {
 		return l, fmt.Errorf("count the payers that the plan would lose: %w", err)

@@ -14,19 +14,22 @@ import (
 // UndocumentedStatuses returns the statuses of mandates in the ledger that connector.MandateStatuses does not
 // list, sorted. It reads every mandate.
 func (l *Ledger) UndocumentedStatuses(ctx context.Context) ([]string, error) {
-	statuses, err := list(ctx, l, "SELECT DISTINCT status FROM mandates ORDER BY status", nil, func(s *string) []any { return []any{s} })
+	statuses, err := list(ctx, l, "SELECT DISTINCT status FROM mandates ORDER BY status", nil,
+		func(s *string) []any { return []any{s} })
 	return slices.DeleteFunc(statuses, func(s string) bool { return connector.MandateStatus(s).Known() }), err
 }
 
 // SaveMandate stores a mandate, and returns its status before; "" for a new one.
 //
 // Only tests call it: Reflect stores observed mandates.
-func (tx *Tx) SaveMandate(m connector.Mandate, cause connector.Cause, causeID string) (before connector.MandateStatus, err error) {
+func (tx *Tx) SaveMandate(m connector.Mandate, cause connector.Cause, causeID string) (before connector.MandateStatus,
+	err error) {
 	err = tx.row([]any{&before}, "SELECT status FROM mandates WHERE mandate_id = ?", m.ID)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return "", fmt.Errorf("read mandate %s: %w", m.ID, err)
 	}
-	return before, tx.saveMandate(&Known{Observation: Observation{Cause: cause, CauseID: causeID}, Status: before, LinkApart: true}, m)
+	return before, tx.saveMandate(&Known{Observation: Observation{Cause: cause, CauseID: causeID}, Status: before,
+		LinkApart: true}, m)
 }
 
 // saveMandate stores an observed mandate and, if its status changed, a line of history. An unchanged mandate in a list
@@ -51,7 +54,8 @@ func (tx *Tx) saveMandate(k *Known, m connector.Mandate) (err error) {
 		ON CONFLICT (mandate_id) DO UPDATE SET status = excluded.status, status_since = excluded.status_since,
 		  service_time = excluded.service_time, last_seen_at = excluded.last_seen_at`,
 		m.ID, m.CustomerID, m.Status, now, m.ServiceTime, now, now), tx.appendHistory(transition{
-		mandate: m.ID, customer: m.CustomerID, serviceTime: m.ServiceTime, from: k.Status, to: m.Status, cause: k.Cause, causeID: k.CauseID,
+		mandate: m.ID, customer: m.CustomerID, serviceTime: m.ServiceTime, from: k.Status, to: m.Status, cause: k.Cause,
+		causeID: k.CauseID,
 	})); err != nil {
 		return fmt.Errorf("save mandate %s and its history: %w", m.ID, err)
 	}
@@ -91,7 +95,8 @@ func (tx *Tx) SaveLink(m connector.Mandate) (kept bool, err error) {
 	if m.URL == "" {
 		return false, nil
 	}
-	query, args := tx.keepingLink(m, "AND EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = mandates.billing_id AND p.mandate_id = mandates.mandate_id)")
+	query, args := tx.keepingLink(m,
+		"AND EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = mandates.billing_id AND p.mandate_id = mandates.mandate_id)")
 	n, err := tx.count(query, args...)
 	return n > 0, err
 }
@@ -108,7 +113,8 @@ func (tx *Tx) keepLatestLink(m connector.Mandate) error {
 // keepingLink returns the statement that keeps a mandate's signing link. A mandate known under
 // another customer keeps none, because its owner is uncertain.
 func (tx *Tx) keepingLink(m connector.Mandate, where string) (query string, args []any) {
-	return "UPDATE mandates SET link = ?, link_at = ?, link_refused = 0 WHERE mandate_id = ? AND billing_id = ? AND NOT " + fmt.Sprintf(ofForgotten, "mandates.billing_id") + " " + where,
+	return "UPDATE mandates SET link = ?, link_at = ?, link_refused = 0 WHERE mandate_id = ? AND billing_id = ? AND NOT " +
+			fmt.Sprintf(ofForgotten, "mandates.billing_id") + " " + where,
 		[]any{tx.l.boxLink(m), stamp(tx.now), m.ID, m.CustomerID}
 }
 
@@ -146,7 +152,8 @@ func (l *Ledger) SigningLink(ctx context.Context, mandateID string) (string, err
 
 // Mandate returns the row of v_mandates with this id; nil when there is none.
 func (l *Ledger) Mandate(ctx context.Context, id string) (*MandateRow, error) {
-	rows, err := list(ctx, l, "SELECT "+mandateColumns+" FROM v_mandates WHERE mandate_id = ?", []any{id}, (*MandateRow).dest)
+	rows, err := list(ctx, l, "SELECT "+mandateColumns+" FROM v_mandates WHERE mandate_id = ?", []any{id},
+		(*MandateRow).dest)
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}

@@ -42,7 +42,8 @@ func TestMandateHistoryGrowsOnlyWhenTheStatusMoves(t *testing.T) {
 	}
 	for i, s := range steps {
 		d.clock.move(time.Minute)
-		if before := d.mandate(connector.Mandate{Status: s.status, ServiceTime: s.service}, connector.CauseWebhook); before != s.before {
+		if before := d.mandate(connector.Mandate{Status: s.status, ServiceTime: s.service},
+			connector.CauseWebhook); before != s.before {
 			t.Errorf("step %d: the status before was %q, want %q", i, before, s.before)
 		}
 	}
@@ -54,11 +55,14 @@ func TestMandateHistoryGrowsOnlyWhenTheStatusMoves(t *testing.T) {
 	}
 	at := func(minute int) string { return stamp(newClock().at.Add(time.Duration(minute) * time.Minute)).(string) }
 	line := func(mandate, from, to, service string, minute int, cause string) HistoryRow {
-		return HistoryRow{MandateID: mandate, BillingID: "b1", FromStatus: from, ToStatus: to, ServiceTime: service, ObservedAt: at(minute), Cause: cause}
+		return HistoryRow{MandateID: mandate, BillingID: "b1", FromStatus: from, ToStatus: to, ServiceTime: service,
+			ObservedAt: at(minute), Cause: cause}
 	}
 	want := []HistoryRow{
-		line("m1", "", "CREATED", "2026-03-01T08:00:00Z", 1, "webhook"), line("m1", "CREATED", "ACTIVE", "2026-03-01T08:00:00Z", 3, "webhook"),
-		line("m1", "ACTIVE", "HALF_SIGNED", "", 5, "webhook"), line("m1", "HALF_SIGNED", "CREATED", "2025-01-01", 6, "webhook"),
+		line("m1", "", "CREATED", "2026-03-01T08:00:00Z", 1, "webhook"),
+		line("m1", "CREATED", "ACTIVE", "2026-03-01T08:00:00Z", 3, "webhook"),
+		line("m1", "ACTIVE", "HALF_SIGNED", "", 5, "webhook"),
+		line("m1", "HALF_SIGNED", "CREATED", "2025-01-01", 6, "webhook"),
 		line("m2", "", "ACTIVE", "", 6, "sweep"),
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(HistoryRow{}, "Seq")); diff != "" {
@@ -98,7 +102,8 @@ func TestAListOfMandatesIsHandedOverInPieces(t *testing.T) {
 	const many = 2*mandatesAtOnce + 1
 	d.do(func(tx *Tx) error {
 		for i := range many {
-			if _, err := tx.SaveMandate(connector.Mandate{ID: fmt.Sprintf("m%05d", i), CustomerID: "b1", Status: connector.MandateActive}, connector.CauseSweep, "1"); err != nil {
+			if _, err := tx.SaveMandate(connector.Mandate{ID: fmt.Sprintf("m%05d", i), CustomerID: "b1",
+				Status: connector.MandateActive}, connector.CauseSweep, "1"); err != nil {
 				return err
 			}
 		}
@@ -118,7 +123,8 @@ func TestAListOfMandatesIsHandedOverInPieces(t *testing.T) {
 		{"of one status", Filter{State: "CREATED"}, 1, false, []int{1}, "newest"},
 		{"of no status", Filter{State: "CANCELLED"}, 0, false, nil, ""},
 		{"some", Filter{Limit: 3, State: "ACTIVE"}, 3, true, []int{3}, "m00000"},
-		{"as many as there are", Filter{Limit: many, State: "ACTIVE"}, many, false, []int{mandatesAtOnce, mandatesAtOnce, 1}, "m00000"},
+		{"as many as there are", Filter{Limit: many, State: "ACTIVE"}, many, false, []int{mandatesAtOnce, mandatesAtOnce, 1},
+			"m00000"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var pieces []int
@@ -136,9 +142,11 @@ func TestAListOfMandatesIsHandedOverInPieces(t *testing.T) {
 				return nil
 			})
 			if err != nil || !slices.Equal(pieces, c.pieces) || len(ids) > 0 && ids[0] != c.first {
-				t.Fatalf("%d mandates in pieces of %d, %v; want pieces of %d, and %q first", len(ids), pieces, err, c.pieces, c.first)
+				t.Fatalf("%d mandates in pieces of %d, %v; want pieces of %d, and %q first", len(ids), pieces, err, c.pieces,
+					c.first)
 			}
-			if older := slices.DeleteFunc(ids, func(id string) bool { return id == "newest" }); !slices.IsSorted(older) || len(slices.Compact(older)) != len(older) {
+			if older := slices.DeleteFunc(ids, func(id string) bool { return id == "newest" }); !slices.IsSorted(older) ||
+				len(slices.Compact(older)) != len(older) {
 				t.Error("mandates of one moment do not come by their ids, each once")
 			}
 		})
@@ -147,7 +155,8 @@ func TestAListOfMandatesIsHandedOverInPieces(t *testing.T) {
 	if err := d.EachMandates(t.Context(), Filter{}, nil, func(some []MandateRow) error {
 		last = some[len(some)-1]
 		return d.Do(t.Context(), func(tx *Tx) error { // a piece that is shown keeps nobody from writing
-			_, err := tx.SaveMandate(connector.Mandate{ID: fmt.Sprintf("m%05d", many-1), CustomerID: "b1", Status: connector.MandateCancelled}, connector.CauseWebhook, "2")
+			_, err := tx.SaveMandate(connector.Mandate{ID: fmt.Sprintf("m%05d", many-1), CustomerID: "b1",
+				Status: connector.MandateCancelled}, connector.CauseWebhook, "2")
 			return err
 		})
 	}); err != nil || last.Status != "CANCELLED" {
@@ -228,7 +237,9 @@ func TestALinkIsAskedForUntilItsFirstRequestIsSettled(t *testing.T) {
 		{"a mandate was cancelled", func(d *desk, _ int64, _ Change) {
 			d.mandate(connector.Mandate{Status: connector.MandateCancelled}, connector.CauseSweep)
 		}, protocol.Tell},
-		{"a mandate of unknown status", func(d *desk, _ int64, _ Change) { d.mandate(connector.Mandate{Status: "ODD"}, connector.CauseSweep) }, protocol.Tell},
+		{"a mandate of unknown status",
+			func(d *desk, _ int64, _ Change) { d.mandate(connector.Mandate{Status: "ODD"}, connector.CauseSweep) },
+			protocol.Tell},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -268,7 +279,8 @@ func (d *desk) look(id, billingID string) {
 func TestASigningLinkIsKeptUntilANewOneComes(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	for _, step := range []struct{ url, want string }{{"https://sign.example/1", "https://sign.example/1"}, {"", "https://sign.example/1"}, {"https://sign.example/2", "https://sign.example/2"}} {
+	for _, step := range []struct{ url, want string }{{"https://sign.example/1", "https://sign.example/1"},
+		{"", "https://sign.example/1"}, {"https://sign.example/2", "https://sign.example/2"}} {
 		d.mandate(connector.Mandate{Status: connector.MandateCreated, URL: step.url}, connector.CauseLink)
 		if got, err := d.SigningLink(t.Context(), "m1"); got != step.want || err != nil {
 			t.Errorf("after %q the link is %q, %v; want %q", step.url, got, err, step.want)
@@ -285,10 +297,12 @@ func TestAMandateOfAPayerIsShownWithIt(t *testing.T) {
 	d.planLinkedPayer("c1", "b1")
 	d.mandate(connector.Mandate{Status: connector.MandatePending}, connector.CauseWebhook)
 	d.do(func(tx *Tx) error {
-		return errors.Join(tx.SetMandate(acme, "c1", "m1"), tx.tell(acme, "c1", TopicMandate, connector.ReasonStatusUnknown, ""))
+		return errors.Join(tx.SetMandate(acme, "c1", "m1"),
+			tx.tell(acme, "c1", TopicMandate, connector.ReasonStatusUnknown, ""))
 	})
 	payers, err := d.Payers(t.Context(), Filter{Connection: acme, State: "linked"})
-	if err != nil || len(payers) != 1 || *payers[0].MandateStatus != "PENDING" || *payers[0].MandateID != "m1" || *payers[0].AttentionReason != "status_unknown" {
+	if err != nil || len(payers) != 1 || *payers[0].MandateStatus != "PENDING" || *payers[0].MandateID != "m1" ||
+		*payers[0].AttentionReason != "status_unknown" {
 		t.Errorf("payers are %+v, %v", payers, err)
 	}
 	mandates, err := d.Mandates(t.Context(), Filter{Connection: acme})
@@ -297,7 +311,8 @@ func TestAMandateOfAPayerIsShownWithIt(t *testing.T) {
 	}
 	funnel, err := d.Funnel(t.Context())
 	want := Funnel{
-		Payers: map[string]int{"linked": 1}, Mandates: map[string]int{"PENDING": 1}, Attention: map[string]int{"status_unknown": 1}, Closed: map[string]int{}, Inbox: map[string]int{},
+		Payers: map[string]int{"linked": 1}, Mandates: map[string]int{"PENDING": 1},
+		Attention: map[string]int{"status_unknown": 1}, Closed: map[string]int{}, Inbox: map[string]int{},
 		Left: map[string]int{}, PutOff: map[string]int{},
 	}
 	if diff := cmp.Diff(want, funnel); diff != "" || err != nil {

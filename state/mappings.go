@@ -40,8 +40,10 @@ func (l *Ledger) MappingVersions(ctx context.Context, connection string) ([]Mapp
 // FindMapping returns the version whose hash begins with prefix (at least six characters), or
 // ErrNoMapping or ErrManyMappings.
 func (l *Ledger) FindMapping(ctx context.Context, prefix string) (MappingVersion, error) {
-	found, err := l.mappings(ctx, "SELECT "+versionColumns+` FROM mapping_versions v LEFT JOIN runs r ON r.mapping_version = v.hash
-		WHERE length(?1) >= ?2 AND substr(v.hash, 1, length(?1)) = ?1 GROUP BY v.hash, v.author, v.saved_at, v.body LIMIT 2`, prefix, minPrefix)
+	found, err := l.mappings(ctx,
+		"SELECT "+versionColumns+` FROM mapping_versions v LEFT JOIN runs r ON r.mapping_version = v.hash
+		WHERE length(?1) >= ?2 AND substr(v.hash, 1, length(?1)) = ?1 GROUP BY v.hash, v.author, v.saved_at, v.body LIMIT 2`,
+		prefix, minPrefix)
 	switch {
 	case err != nil:
 		return MappingVersion{}, err
@@ -58,7 +60,8 @@ func (l *Ledger) FindMapping(ctx context.Context, prefix string) (MappingVersion
 func (l *Ledger) MappingInForce(ctx context.Context, connection string) (MappingVersion, error) {
 	var hash string
 	err := l.queryRow(ctx,
-		"SELECT mapping_version FROM runs WHERE connection = ? AND kind <> 'plan' ORDER BY run_id DESC LIMIT 1", connection).Scan(&hash)
+		"SELECT mapping_version FROM runs WHERE connection = ? AND kind <> 'plan' ORDER BY run_id DESC LIMIT 1",
+		connection).Scan(&hash)
 	if errors.Is(err, sql.ErrNoRows) {
 		return MappingVersion{}, ErrNoMapping
 	}
@@ -153,7 +156,8 @@ func (l *Ledger) MappingProblems(ctx context.Context) ([]MappingProblem, error) 
 		since sql.NullString
 	}
 	rows, err := list(ctx, l, `SELECT name, mapping_problem, mapping_problem_since FROM connections
-		WHERE mapping_problem <> '' ORDER BY name`, nil, func(r *row) []any { return []any{&r.Connection, &r.Problem, &r.since} })
+		WHERE mapping_problem <> '' ORDER BY name`, nil,
+		func(r *row) []any { return []any{&r.Connection, &r.Problem, &r.since} })
 	out := make([]MappingProblem, len(rows))
 	for i, r := range rows {
 		out[i] = r.MappingProblem

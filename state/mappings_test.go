@@ -42,9 +42,12 @@ func TestMappingVersionsAreListedByTheirLastUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []MappingVersion{
-		{Hash: "bbbbbb33", Author: "ann", SavedAt: begin.Add(3 * time.Hour), LastUsed: begin.Add(3 * time.Hour), Runs: 1, Text: "version: 1 # bbbbbb33"},
-		{Hash: "aaaaaa11", Author: "ann", SavedAt: begin, LastUsed: begin.Add(2 * time.Hour), Runs: 2, Text: "version: 1 # aaaaaa11"},
-		{Hash: "aaaaaa22", Author: "ann", SavedAt: begin.Add(time.Hour), LastUsed: begin.Add(time.Hour), Runs: 1, Text: "version: 1 # aaaaaa22"},
+		{Hash: "bbbbbb33", Author: "ann", SavedAt: begin.Add(3 * time.Hour), LastUsed: begin.Add(3 * time.Hour), Runs: 1,
+			Text: "version: 1 # bbbbbb33"},
+		{Hash: "aaaaaa11", Author: "ann", SavedAt: begin, LastUsed: begin.Add(2 * time.Hour), Runs: 2,
+			Text: "version: 1 # aaaaaa11"},
+		{Hash: "aaaaaa22", Author: "ann", SavedAt: begin.Add(time.Hour), LastUsed: begin.Add(time.Hour), Runs: 1,
+			Text: "version: 1 # aaaaaa22"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("versions (-want +got):\n%s", diff)
@@ -67,7 +70,8 @@ func TestAMappingVersionIsFoundByTheBeginningOfItsHash(t *testing.T) {
 		err          error
 	}{
 		{"aaaaaa1", "aaaaaa11", nil}, {"aaaaaa22", "aaaaaa22", nil}, {"aaaaaa", "", ErrManyMappings},
-		{"aaaaa", "", ErrNoMapping}, {"", "", ErrNoMapping}, {"aaaaaa3", "", ErrNoMapping}, {"aaaaaa11x", "", ErrNoMapping}, {"%%%%%%", "", ErrNoMapping},
+		{"aaaaa", "", ErrNoMapping}, {"", "", ErrNoMapping}, {"aaaaaa3", "", ErrNoMapping}, {"aaaaaa11x", "", ErrNoMapping},
+		{"%%%%%%", "", ErrNoMapping},
 	} {
 		v, err := d.FindMapping(t.Context(), c.prefix)
 		if v.Hash != c.hash || !errors.Is(err, c.err) {

@@ -67,7 +67,8 @@ func (l *Ledger) checkMark(ctx context.Context) error {
 	name := filepath.Base(l.path)
 	file, err := l.folder.OpenOrCreateFor(name+markEnding, name)
 	if err != nil {
-		return &OpenError{Path: l.path, Why: "its mark cannot be opened: " + err.Error(), Next: "Give the file to the user that payersync runs as; if it is no ordinary file, find out how it came there and move it away."}
+		return &OpenError{Path: l.path, Why: "its mark cannot be opened: " + err.Error(),
+			Next: "Give the file to the user that payersync runs as; if it is no ordinary file, find out how it came there and move it away."}
 	}
 	l.mark = file
 	if err := l.refuseShared(file); err != nil {
@@ -102,10 +103,12 @@ func (l *Ledger) checkMark(ctx context.Context) error {
 
 // identify gives a ledger without a mark its identity, unless another process was sooner.
 func (l *Ledger) identify(ctx context.Context) error {
-	if err := l.reader.QueryRowContext(ctx, "SELECT identity FROM ledger").Scan(&l.identity); err == nil && l.identity != "" {
+	if err := l.reader.QueryRowContext(ctx, "SELECT identity FROM ledger").Scan(&l.identity); err == nil &&
+		l.identity != "" {
 		return nil // without waiting for who writes
 	}
-	err := l.writer.QueryRowContext(ctx, "UPDATE ledger SET identity = coalesce(nullif(identity, ''), ?) RETURNING identity", rand.Text()).Scan(&l.identity)
+	err := l.writer.QueryRowContext(ctx,
+		"UPDATE ledger SET identity = coalesce(nullif(identity, ''), ?) RETURNING identity", rand.Text()).Scan(&l.identity)
 	return connector.Wrap(err, "give the ledger its identity")
 }
 
@@ -113,7 +116,8 @@ func (l *Ledger) identify(ctx context.Context) error {
 // next commit raises an older mark, before any caller or the service learns of the commit.
 func (l *Ledger) inStep(ctx context.Context, said mark, known bool) (bool, error) {
 	var commits int64
-	if err := l.reader.QueryRowContext(ctx, "SELECT identity, commits FROM ledger").Scan(&l.identity, &commits); err != nil {
+	if err := l.reader.QueryRowContext(ctx, "SELECT identity, commits FROM ledger").Scan(&l.identity,
+		&commits); err != nil {
 		return false, fmt.Errorf("compare the ledger with its mark: %w", err)
 	}
 	return known && l.identity != "" && said.ledger == l.identity && said.commits <= commits, nil
@@ -127,7 +131,9 @@ func (l *Ledger) refuseShared(mark *os.File) error {
 		return fmt.Errorf("look at the ledger's mark: %w", err)
 	}
 	if info.Mode().Perm()&0o022 != 0 {
-		return &OpenError{Path: l.path, Why: fmt.Sprintf("its mark %s may be written by other users of this machine (mode %04o)", mark.Name(), info.Mode().Perm()), Next: "Run: chmod 600 " + mark.Name()}
+		return &OpenError{Path: l.path,
+			Why: fmt.Sprintf("its mark %s may be written by other users of this machine (mode %04o)", mark.Name(),
+				info.Mode().Perm()), Next: "Run: chmod 600 " + mark.Name()}
 	}
 	return nil
 }
@@ -137,7 +143,9 @@ func (l *Ledger) refuseShared(mark *os.File) error {
 func (l *Ledger) compare(ctx context.Context, tx *sql.Tx, said mark, known bool) (commits int64, err error) {
 	var identity string
 	var used bool
-	if err := tx.QueryRowContext(ctx, "SELECT identity, commits, EXISTS (SELECT 1 FROM connections) FROM ledger").Scan(&identity, &commits, &used); err != nil {
+	if err := tx.QueryRowContext(ctx,
+		"SELECT identity, commits, EXISTS (SELECT 1 FROM connections) FROM ledger").Scan(&identity, &commits,
+		&used); err != nil {
 		return 0, err
 	}
 	if l.identity = identity; identity == "" {
@@ -147,7 +155,8 @@ func (l *Ledger) compare(ctx context.Context, tx *sql.Tx, said mark, known bool)
 	case known && (ours && said.commits > commits || born && used):
 		l.found, commits = FoundOlder, max(commits, said.commits)+1
 		now := stamp(l.Now())
-		_, err = tx.ExecContext(ctx, "UPDATE ledger SET identity = ?, commits = ?, restored_at = ?, put_back_at = ?", l.identity, commits, now, now)
+		_, err = tx.ExecContext(ctx, "UPDATE ledger SET identity = ?, commits = ?, restored_at = ?, put_back_at = ?",
+			l.identity, commits, now, now)
 		return commits, err
 	case known && !ours:
 		l.found = FoundForeign
@@ -231,7 +240,8 @@ func (l *Ledger) raiseMark(commits int64) error {
 func (tx *Tx) step() (commits int64, err error) {
 	var key []byte
 	var p passage
-	if err := tx.row(append(p.columns(), &key), "UPDATE ledger SET commits = commits + 1 RETURNING "+passageColumns+", substr(key_check, 1, 4)"); err != nil {
+	if err := tx.row(append(p.columns(), &key),
+		"UPDATE ledger SET commits = commits + 1 RETURNING "+passageColumns+", substr(key_check, 1, 4)"); err != nil {
 		return 0, fmt.Errorf("count a ledger write: %w", err)
 	}
 	if err := tx.l.refuse(p); err != nil {

@@ -134,7 +134,8 @@ func TestWhatAMarkCannotTellIsSaidAndRaisesNoAlarm(t *testing.T) {
 			return os.WriteFile(mark, append(readFile(t, mark), make([]byte, 4096)...), 0o600)
 		}, FoundNoMark},
 		{"another ledger's mark", func(_ *desk, mark string) error {
-			return os.WriteFile(mark, []byte(`payersync ledger `+"ABCDEFGHIJKLMNOPQRSTUVWXYZ"+` commits 00000000000000000999`+"\n"), 0o600)
+			return os.WriteFile(mark,
+				[]byte(`payersync ledger `+"ABCDEFGHIJKLMNOPQRSTUVWXYZ"+` commits 00000000000000000999`+"\n"), 0o600)
 		}, FoundForeign},
 		{"a ledger alone in another folder", func(d *desk, _ string) error {
 			from := d.opts.Path
@@ -217,7 +218,8 @@ func TestTheMarkOnlyGrowsWhenManyProcessesWrite(t *testing.T) {
 	}
 	group.Wait()
 	said, known, err := d.readMark()
-	if got := one[int64](t, d.Ledger, "SELECT commits FROM ledger"); err != nil || !known || said.commits != got || said.ledger != d.identity {
+	if got := one[int64](t, d.Ledger, "SELECT commits FROM ledger"); err != nil || !known || said.commits != got ||
+		said.ledger != d.identity {
 		t.Errorf("the mark says %+v (%v, %v), the ledger has made %d commits", said, known, err, got)
 	}
 }

@@ -74,14 +74,15 @@ type AttentionCount struct {
 // attentionCounts counts the records that need a person, by connection and reason. Every displayed
 // count comes from here.
 func (l *Ledger) attentionCounts(ctx context.Context) ([]AttentionCount, error) {
-	rows, err := list(ctx, l, `SELECT connection, reason, count(*) FILTER (WHERE off = 0 AND paired = 0), count(*) FILTER (WHERE off = 1 AND paired = 0), count(*) FILTER (WHERE paired = 1),
+	rows, err := list(ctx, l,
+		`SELECT connection, reason, count(*) FILTER (WHERE off = 0 AND paired = 0), count(*) FILTER (WHERE off = 1 AND paired = 0), count(*) FILTER (WHERE paired = 1),
 		min(since) FILTER (WHERE off = 0 AND paired = 0), max(again) FILTER (WHERE off = 0 AND paired = 0)
 		FROM (SELECT v.connection AS connection, v.reason AS reason, v.since AS since, max(v.since, coalesce(o.until, '')) AS again,
 		  CASE WHEN o.until > ?1 THEN 1 ELSE 0 END AS off, CASE WHEN `+hasSuccessor+` THEN 1 ELSE 0 END AS paired
 		  FROM `+tellings+` v LEFT JOIN put_off o ON o.connection = v.connection AND o.source_id = v.source_id AND o.reason = v.reason AND o.at >= v.since) t
 		GROUP BY connection, reason ORDER BY reason, connection`, []any{stamp(l.Now())}, func(r *AttentionCount) []any {
-		return []any{&r.Connection, &r.Reason, &r.N, &r.PutOff, &r.Paired, &r.oldest, &r.newest}
-	})
+			return []any{&r.Connection, &r.Reason, &r.N, &r.PutOff, &r.Paired, &r.oldest, &r.newest}
+		})
 	if err != nil {
 		return nil, fmt.Errorf("count the findings: %w", err)
 	}
@@ -135,7 +136,8 @@ func (l *Ledger) RunEnds(ctx context.Context) ([]RunEnd, error) {
 		    (SELECT max(g.run_id) FROM runs g WHERE g.connection = r.connection AND g.kind <> 'plan' AND g.finished_at IS NOT NULL AND g.outcome <> r.outcome), 0)) END
 		FROM connections c JOIN runs r ON r.run_id = (SELECT max(n.run_id) FROM runs n WHERE n.connection = c.name AND n.kind <> 'plan' AND n.finished_at IS NOT NULL)
 		WHERE NOT EXISTS (SELECT 1 FROM connection_decisions d WHERE d.old_connection = c.name AND d.decision = 'moved') -- it has no next run
-		ORDER BY r.connection`, nil, func(r *row) []any { return []any{&r.Connection, &r.RunID, &r.Outcome, &r.Problem, &r.since} })
+		ORDER BY r.connection`, nil,
+		func(r *row) []any { return []any{&r.Connection, &r.RunID, &r.Outcome, &r.Problem, &r.since} })
 	if err != nil {
 		return nil, fmt.Errorf("look how runs ended: %w", err)
 	}
@@ -173,7 +175,8 @@ func (l *Ledger) WaitingSince(ctx context.Context, p Plan) (first int64, at time
 // read has shown, and when the first was sent.
 func (l *Ledger) Unanswered(ctx context.Context, before time.Time) (n int, first time.Time, err error) {
 	var at sql.NullString
-	if err := l.queryRow(ctx, "SELECT count(*), min(sent_at) FROM attempts WHERE ended = '' AND sent_at < ?", stamp(before)).Scan(&n, &at); err != nil {
+	if err := l.queryRow(ctx, "SELECT count(*), min(sent_at) FROM attempts WHERE ended = '' AND sent_at < ?",
+		stamp(before)).Scan(&n, &at); err != nil {
 		return 0, first, fmt.Errorf("look for requests without an answer: %w", err)
 	}
 	first, err = parseTime(at)

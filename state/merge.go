@@ -20,7 +20,8 @@ func (tx *Tx) Merge(connection, sourceID, otherID string) error {
 		EXISTS (SELECT 1 FROM source_records WHERE connection = ?1 AND source_id = ?2),
 		EXISTS (SELECT 1 FROM source_records WHERE connection = ?1 AND source_id = ?3),
 		EXISTS (SELECT 1 FROM source_records WHERE connection = ?1 AND source_id IN (?2, ?3) AND same_as <> ''),
-		EXISTS (SELECT 1 FROM source_records WHERE connection = ?1 AND same_as = ?2)`, connection, sourceID, otherID); err != nil {
+		EXISTS (SELECT 1 FROM source_records WHERE connection = ?1 AND same_as = ?2)`, connection, sourceID,
+		otherID); err != nil {
 		return fmt.Errorf("look for the records %s and %s: %w", sourceID, otherID, err)
 	}
 	switch {
@@ -39,7 +40,9 @@ func (tx *Tx) Merge(connection, sourceID, otherID string) error {
 // Unmerge reverts Merge. It fails with ErrNotMerged or ErrUnderWay.
 func (tx *Tx) Unmerge(connection, sourceID string) error {
 	var merged bool
-	if err := tx.row([]any{&merged}, "SELECT EXISTS (SELECT 1 FROM source_records WHERE connection = ? AND source_id = ? AND same_as <> '')", connection, sourceID); err != nil {
+	if err := tx.row([]any{&merged},
+		"SELECT EXISTS (SELECT 1 FROM source_records WHERE connection = ? AND source_id = ? AND same_as <> '')", connection,
+		sourceID); err != nil {
 		return fmt.Errorf("look for record %s: %w", sourceID, err)
 	}
 	if !merged {
@@ -52,7 +55,8 @@ func (tx *Tx) setSameAs(connection, sourceID, otherID string) error {
 	if err := tx.nothingUnderWay(connection, sourceID); err != nil {
 		return err
 	}
-	if err := tx.exec("UPDATE source_records SET same_as = ? WHERE connection = ? AND source_id = ?", otherID, connection, sourceID); err != nil {
+	if err := tx.exec("UPDATE source_records SET same_as = ? WHERE connection = ? AND source_id = ?", otherID, connection,
+		sourceID); err != nil {
 		return err
 	}
 	_, err := tx.ReplanRecord(connection, sourceID)

@@ -25,7 +25,8 @@ func (l *Ledger) goMigrations() []*goose.Migration {
 // upgrade makes the migrations that a schema lacks. versions returns its version and the newest one, and up makes the
 // migrations after the present one. newer handles a version above all of them; before is called before the first
 // migration.
-func upgrade(ctx context.Context, versions func(context.Context) (current, target int64, err error), up func(ctx context.Context, current int64) error,
+func upgrade(ctx context.Context, versions func(context.Context) (current, target int64, err error),
+	up func(ctx context.Context, current int64) error,
 	newer func(current, target int64) error, before func() error) error {
 	current, target, err := versions(ctx)
 	if err != nil {
@@ -81,7 +82,8 @@ func (l *Ledger) sealMappings(ctx context.Context, tx *sql.Tx) error {
 		// The values that reveal a restored copy of a ledger; see mark.go.
 		"ALTER TABLE ledger ADD COLUMN identity TEXT NOT NULL DEFAULT ''",
 		"ALTER TABLE ledger ADD COLUMN commits INTEGER NOT NULL DEFAULT 0 CHECK (commits >= 0)",
-		"ALTER TABLE ledger ADD COLUMN put_back_at TEXT",                         // when that was last noticed; NULL for never
+		// when that was last noticed; NULL for never
+		"ALTER TABLE ledger ADD COLUMN put_back_at TEXT",
 		"ALTER TABLE mapping_versions ADD COLUMN body BLOB NOT NULL DEFAULT x''", // sealed
 	} {
 		if _, err := tx.ExecContext(ctx, step); err != nil {
@@ -93,7 +95,8 @@ func (l *Ledger) sealMappings(ctx context.Context, tx *sql.Tx) error {
 		return err
 	}
 	for hash, text := range texts {
-		if _, err := tx.ExecContext(ctx, "UPDATE mapping_versions SET body = ? WHERE hash = ?", l.seal.box([]byte(text), placeOfMapping(hash)), hash); err != nil {
+		if _, err := tx.ExecContext(ctx, "UPDATE mapping_versions SET body = ? WHERE hash = ?",
+			l.seal.box([]byte(text), placeOfMapping(hash)), hash); err != nil {
 			return err
 		}
 	}

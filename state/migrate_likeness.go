@@ -41,17 +41,20 @@ func likenessMigration(payers, traits int) *longMigration {
 		}}},
 	}
 	for kind := likeName; kind <= likeNamePostcode; kind++ {
-		m.parts = append(m.parts, migrationPart{func(ctx context.Context, tx *sql.Tx, position string) (string, float64, error) {
-			return indexEarlierTraits(ctx, tx, kind, traits, position)
-		}})
+		m.parts = append(m.parts,
+			migrationPart{func(ctx context.Context, tx *sql.Tx, position string) (string, float64, error) {
+				return indexEarlierTraits(ctx, tx, kind, traits, position)
+			}})
 	}
 	return m
 }
 
 // hashTraitsOfPayers gives some payers their ids and their hashes, in the order of their rows.
-func hashTraitsOfPayers(ctx context.Context, tx *sql.Tx, some int, position string) (next string, done float64, err error) {
+func hashTraitsOfPayers(ctx context.Context, tx *sql.Tx, some int, position string) (next string, done float64,
+	err error) {
 	last, _ := strconv.ParseInt(position, 10, 64) // the first position is ""
-	if _, err := tx.ExecContext(ctx, `UPDATE payers SET payer_id = rowid, likeness = CASE likeness WHEN '' THEN '' ELSE (SELECT json_group_array(hash) FROM (
+	if _, err := tx.ExecContext(ctx,
+		`UPDATE payers SET payer_id = rowid, likeness = CASE likeness WHEN '' THEN '' ELSE (SELECT json_group_array(hash) FROM (
 		SELECT DISTINCT o.hash FROM earlier_likenesses o WHERE o.connection = payers.connection AND o.source_id = payers.source_id ORDER BY o.hash)) END
 		WHERE rowid > ? AND rowid <= ?`, last, last+int64(some)); err != nil {
 		return "", 0, err
@@ -65,17 +68,22 @@ func hashTraitsOfPayers(ctx context.Context, tx *sql.Tx, some int, position stri
 }
 
 // indexEarlierTraits adds some earlier traits of a kind to the index. They lie in the order of the hashes.
-func indexEarlierTraits(ctx context.Context, tx *sql.Tx, kind traitKind, some int, position string) (next string, done float64, err error) {
-	err = tx.QueryRowContext(ctx, "SELECT value FROM earlier_likenesses WHERE kind = ? AND value > ? ORDER BY value LIMIT 1 OFFSET ?", kind.String(), position, some-1).Scan(&next)
+func indexEarlierTraits(ctx context.Context, tx *sql.Tx, kind traitKind, some int, position string) (next string,
+	done float64, err error) {
+	err = tx.QueryRowContext(ctx,
+		"SELECT value FROM earlier_likenesses WHERE kind = ? AND value > ? ORDER BY value LIMIT 1 OFFSET ?", kind.String(),
+		position, some-1).Scan(&next)
 	if errors.Is(err, sql.ErrNoRows) { // these are the last
 		next, done, err = "g", 1, nil // behind all hexadecimal digits
 	}
 	if err != nil {
 		return "", 0, err
 	}
-	if _, err := tx.ExecContext(ctx, `INSERT OR IGNORE INTO likenesses (hash, payer_id) SELECT o.hash, p.payer_id FROM earlier_likenesses o
+	if _, err := tx.ExecContext(ctx,
+		`INSERT OR IGNORE INTO likenesses (hash, payer_id) SELECT o.hash, p.payer_id FROM earlier_likenesses o
 		CROSS JOIN payers p ON p.connection = o.connection AND p.source_id = o.source_id
-		WHERE o.kind = ? AND o.value > ? AND o.value <= ? AND p.likeness <> '' ORDER BY o.value`, kind.String(), position, next); err != nil {
+		WHERE o.kind = ? AND o.value > ? AND o.value <= ? AND p.likeness <> '' ORDER BY o.value`, kind.String(), position,
+		next); err != nil {
 		return "", 0, err
 	}
 	if done < 1 { // hashes are spread evenly

@@ -42,10 +42,13 @@ func (tx *Tx) HoldUnseen(run int64, connection, mapping string, missing int, lim
 		return p, fmt.Errorf("hash the missing records: %w", err)
 	}
 	err = tx.row([]any{&p.ID, &p.State}, `SELECT plan_id, state FROM plans
-		WHERE connection = ? AND hash = ? AND missing > 0 AND state IN ('waiting', 'approved') ORDER BY plan_id DESC LIMIT 1`, connection, p.Hash)
+		WHERE connection = ? AND hash = ? AND missing > 0 AND state IN ('waiting', 'approved') ORDER BY plan_id DESC LIMIT 1`,
+		connection, p.Hash)
 	if errors.Is(err, sql.ErrNoRows) {
-		err = tx.row([]any{&p.ID}, `INSERT INTO plans (connection, run_id, hash, mapping_version, created_at, state, missing, limits)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING plan_id`, connection, run, p.Hash, mapping, stamp(tx.now), p.State, missing, limits)
+		err = tx.row([]any{&p.ID},
+			`INSERT INTO plans (connection, run_id, hash, mapping_version, created_at, state, missing, limits)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING plan_id`, connection, run, p.Hash, mapping, stamp(tx.now), p.State,
+			missing, limits)
 	}
 	if err != nil {
 		return p, fmt.Errorf("save what waits: %w", err)
@@ -57,12 +60,13 @@ func (tx *Tx) HoldUnseen(run int64, connection, mapping string, missing int, lim
 func (tx *Tx) hashUnseen(connection string) (string, error) {
 	h := sha256.New()
 	h.Write([]byte("missing"))
-	err := tx.each("SELECT source_id FROM source_records WHERE "+countable+" AND missed = 1 ORDER BY source_id", []any{connection}, func(scan func(...any) error) error {
-		var id string
-		err := scan(&id)
-		h.Write([]byte("\x00" + id))
-		return err
-	})
+	err := tx.each("SELECT source_id FROM source_records WHERE "+countable+" AND missed = 1 ORDER BY source_id",
+		[]any{connection}, func(scan func(...any) error) error {
+			var id string
+			err := scan(&id)
+			h.Write([]byte("\x00" + id))
+			return err
+		})
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
@@ -74,5 +78,7 @@ func (tx *Tx) EndUnseen(connection string) error {
 
 // UnseenHeld reports whether missing records wait for a person, or for a run after their release.
 func (l *Ledger) UnseenHeld(ctx context.Context, connection string) (bool, error) {
-	return single[bool](l.queryRow(ctx, "SELECT EXISTS (SELECT 1 FROM plans WHERE connection = ? AND missing > 0 AND state IN ('waiting', 'approved'))", connection))
+	return single[bool](l.queryRow(ctx,
+		"SELECT EXISTS (SELECT 1 FROM plans WHERE connection = ? AND missing > 0 AND state IN ('waiting', 'approved'))",
+		connection))
 }

@@ -38,7 +38,8 @@ func TestOnlyRecordsThatAPlanLookedAtCanBeMissing(t *testing.T) {
 	bad := record("line 9", "no row")
 	bad.Problem = "The line has too few fields."
 	d.save(first, acme, record("never planned", "x"), bad)
-	d.decide(first, acme, Decision{SourceID: bad.SourceID, ContentHash: bad.Hash(), Verdict: Held, Topic: TopicRecord, Reason: connector.ReasonRecordUnreadable})
+	d.decide(first, acme, Decision{SourceID: bad.SourceID, ContentHash: bad.Hash(), Verdict: Held, Topic: TopicRecord,
+		Reason: connector.ReasonRecordUnreadable})
 	d.finishPlan(first)
 	d.closeRun(first, connector.RunComplete)
 

@@ -69,7 +69,8 @@ func (tx *Tx) handOver(from Payer, connection, sourceID string, key connector.Ke
 	to.Connection, to.SourceID, to.Moves = connection, sourceID, key
 	steps := []func() error{
 		func() error { // two payers never have one customer, not even for a moment
-			return tx.exec("UPDATE payers SET billing_id = NULL, link_state = 'new' WHERE connection = ? AND source_id = ?", from.Connection, from.SourceID)
+			return tx.exec("UPDATE payers SET billing_id = NULL, link_state = 'new' WHERE connection = ? AND source_id = ?",
+				from.Connection, from.SourceID)
 		},
 		func() error {
 			d := Decision{SourceID: sourceID, Key: from.Key, Left: true}
@@ -85,7 +86,8 @@ func (tx *Tx) handOver(from Payer, connection, sourceID string, key connector.Ke
 				(link_state, seen_at, mandate_id, drained_at, answered_at, parted, let_be, let_be_of) = (SELECT ?5, o.seen_at, o.mandate_id, o.drained_at, o.answered_at, o.parted, o.let_be, o.let_be_of
 				  FROM payers o WHERE o.connection = ?6 AND o.source_id = ?7)
 				WHERE connection = ?8 AND source_id = ?9`,
-				from.BillingID, key.Name, key.ScopedValue(), stamp(tx.now), from.LinkState, from.Connection, from.SourceID, connection, sourceID)
+				from.BillingID, key.Name, key.ScopedValue(), stamp(tx.now), from.LinkState, from.Connection, from.SourceID,
+				connection, sourceID)
 		},
 		func() error {
 			if from.Applied == nil {
@@ -102,7 +104,8 @@ func (tx *Tx) handOver(from Payer, connection, sourceID string, key connector.Ke
 			return tx.moveAsking(RecordID{from.Connection, from.SourceID}, RecordID{connection, sourceID})
 		},
 		func() error {
-			return tx.exec("DELETE FROM words WHERE connection = ? AND source_id = ? AND (word <> 'reject' OR billing_id = ?)", connection, sourceID, from.BillingID)
+			return tx.exec("DELETE FROM words WHERE connection = ? AND source_id = ? AND (word <> 'reject' OR billing_id = ?)",
+				connection, sourceID, from.BillingID)
 		},
 	}
 	if err := connector.Each(steps, func(step func() error) error { return step() }); err != nil {
@@ -170,8 +173,10 @@ func (tx *Tx) mayHandOver(from Payer, connection, sourceID string) error {
 // arrive.
 func (tx *Tx) nothingUnderWay(connection, sourceID string) error {
 	var open bool
-	err := tx.row([]any{&open}, `SELECT EXISTS (SELECT 1 FROM changes WHERE connection = ?1 AND source_id = ?2 AND state <> 'pending' AND `+openStates+`)
-		OR EXISTS (SELECT 1 FROM attempts WHERE connection = ?1 AND source_id = ?2 AND ended = '' AND over = 0)`, connection, sourceID)
+	err := tx.row([]any{&open},
+		`SELECT EXISTS (SELECT 1 FROM changes WHERE connection = ?1 AND source_id = ?2 AND state <> 'pending' AND `+openStates+`)
+		OR EXISTS (SELECT 1 FROM attempts WHERE connection = ?1 AND source_id = ?2 AND ended = '' AND over = 0)`, connection,
+		sourceID)
 	if err == nil && open {
 		return ErrUnderWay
 	}

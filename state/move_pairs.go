@@ -17,7 +17,8 @@ type MovePair struct {
 	Old, New  RecordID
 	BillingID string        // the customer that moves
 	Key       connector.Key // of the new record
-	GivenUpOf string        // what the mapping makes of the new record in one word, where a person gave the old one up; else ""
+	// what the mapping makes of the new record in one word, where a person gave the old one up; else ""
+	GivenUpOf string
 	Actor     string
 	At        time.Time
 }
@@ -34,7 +35,8 @@ const movesAtOnce = 100
 
 // aboutOnePair reports whether an error is about one pair alone, so that the others go on.
 func aboutOnePair(err error) bool {
-	return slices.ContainsFunc([]error{ErrUnderWay, ErrLinkedAlready, ErrNotMovable, ErrUnlinking, ErrNoPayer, ErrNoRecord}, func(why error) bool { return errors.Is(err, why) })
+	return slices.ContainsFunc([]error{ErrUnderWay, ErrLinkedAlready, ErrNotMovable, ErrUnlinking, ErrNoPayer,
+		ErrNoRecord}, func(why error) bool { return errors.Is(err, why) })
 }
 
 // MoveBooks stores that a connection's records moved to another connection, and closes the old one. It links
@@ -74,7 +76,8 @@ func (l *Ledger) MoveBooks(ctx context.Context, d ConnectionDecision, pairs []Mo
 // TakePairsBack gives the customers of pairs back to the old payers, and returns the pairs that it
 // left as they are. If the new key is already written, the next plan of the old connection restores
 // the old one.
-func (l *Ledger) TakePairsBack(ctx context.Context, d ConnectionDecision, pairs []MovePair) (left []MoveLeft, err error) {
+func (l *Ledger) TakePairsBack(ctx context.Context, d ConnectionDecision, pairs []MovePair) (left []MoveLeft,
+	err error) {
 	quiet, release, err := l.holdConnections(d.Old, d.New)
 	if err != nil {
 		return nil, err
@@ -90,14 +93,17 @@ func (l *Ledger) ReopenBooks(ctx context.Context, d ConnectionDecision) error {
 	d.Decision = BooksMoved
 	return l.DoAlone(ctx, func(tx *Tx) error {
 		var some bool
-		if err := tx.row([]any{&some}, "SELECT EXISTS (SELECT 1 FROM move_pairs WHERE old_connection = ? AND new_connection = ?)", d.Old, d.New); err != nil {
+		if err := tx.row([]any{&some},
+			"SELECT EXISTS (SELECT 1 FROM move_pairs WHERE old_connection = ? AND new_connection = ?)", d.Old,
+			d.New); err != nil {
 			return err
 		}
 		if some {
 			return ErrPairsLeft
 		}
 		return errors.Join(tx.TakeConnectionDecisionBack(d),
-			tx.exec("UPDATE source_records SET decision = 'none', class = ?, replan = 1 WHERE connection = ? AND forgotten = ''", protocol.Working, d.Old))
+			tx.exec("UPDATE source_records SET decision = 'none', class = ?, replan = 1 WHERE connection = ? AND forgotten = ''",
+				protocol.Working, d.Old))
 	})
 }
 
@@ -105,7 +111,8 @@ func (l *Ledger) ReopenBooks(ctx context.Context, d ConnectionDecision) error {
 var ErrPairsLeft = errors.New("customers are still with records of the new connection")
 
 // eachPair hands pairs to do, some in each transaction, and notes those that are left.
-func (l *Ledger) eachPair(ctx context.Context, pairs []MovePair, quiet func(*Tx) error, left *[]MoveLeft, do func(*Tx, MovePair) error) error {
+func (l *Ledger) eachPair(ctx context.Context, pairs []MovePair, quiet func(*Tx) error, left *[]MoveLeft,
+	do func(*Tx, MovePair) error) error {
 	for some := range slices.Chunk(pairs, movesAtOnce) {
 		var here []MoveLeft
 		if err := l.DoAlone(ctx, func(tx *Tx) error {
@@ -194,7 +201,8 @@ func (l *Ledger) forgottenIn(ctx context.Context, d ConnectionDecision, pairs []
 // any more. It fails with ErrUnderWay while a request of it may still arrive.
 func (tx *Tx) closeConnection(name string) error {
 	var open bool
-	if err := tx.row([]any{&open}, `SELECT EXISTS (SELECT 1 FROM changes WHERE connection = ?1 AND (state = 'frozen' OR state = 'unknown'))
+	if err := tx.row([]any{&open},
+		`SELECT EXISTS (SELECT 1 FROM changes WHERE connection = ?1 AND (state = 'frozen' OR state = 'unknown'))
 		OR EXISTS (SELECT 1 FROM attempts WHERE connection = ?1 AND ended = '' AND over = 0)`, name); err != nil {
 		return err
 	}
@@ -205,8 +213,10 @@ func (tx *Tx) closeConnection(name string) error {
 		query string
 		args  []any
 	}{
-		{"UPDATE changes SET state = 'void', updated_at = ? WHERE connection = ? AND state = 'pending'", []any{stamp(tx.now), name}},
-		{"UPDATE plans SET state = 'superseded' WHERE connection = ? AND state IN ('draft', 'waiting', 'approved')", []any{name}},
+		{"UPDATE changes SET state = 'void', updated_at = ? WHERE connection = ? AND state = 'pending'",
+			[]any{stamp(tx.now), name}},
+		{"UPDATE plans SET state = 'superseded' WHERE connection = ? AND state IN ('draft', 'waiting', 'approved')",
+			[]any{name}},
 		{"DELETE FROM attention WHERE connection = ?", []any{name}},
 		{"UPDATE connections SET state = 'active', parked_until = NULL, mapping_problem = '', mapping_problem_since = NULL WHERE name = ?", []any{name}},
 		{"UPDATE source_records SET decision = 'excluded', class = ?, rests = 0, contested = 0, replan = 1 WHERE connection = ? AND forgotten = ''", []any{protocol.Out, name}},
@@ -230,13 +240,15 @@ func (tx *Tx) dropPayers(connection string) error {
 func (tx *Tx) dropPayer(id RecordID) error {
 	return errors.Join(
 		tx.dropTraits("p.connection = ? AND p.source_id = ? AND p.billing_id IS NULL", id.Connection, id.SourceID),
-		tx.exec("DELETE FROM payers WHERE connection = ? AND source_id = ? AND billing_id IS NULL", id.Connection, id.SourceID))
+		tx.exec("DELETE FROM payers WHERE connection = ? AND source_id = ? AND billing_id IS NULL", id.Connection,
+			id.SourceID))
 }
 
 // takePair links the customer of an old payer to its successor. It does not change a finished pair.
 func (tx *Tx) takePair(d ConnectionDecision, p MovePair) error {
 	var before bool
-	if err := tx.row([]any{&before}, "SELECT EXISTS (SELECT 1 FROM move_pairs WHERE old_connection = ? AND old_id = ? AND new_connection = ? AND new_id = ?)",
+	if err := tx.row([]any{&before},
+		"SELECT EXISTS (SELECT 1 FROM move_pairs WHERE old_connection = ? AND old_id = ? AND new_connection = ? AND new_id = ?)",
 		p.Old.Connection, p.Old.SourceID, p.New.Connection, p.New.SourceID); err != nil || before {
 		return err
 	}
@@ -248,15 +260,18 @@ func (tx *Tx) takePair(d ConnectionDecision, p MovePair) error {
 		return err
 	}
 	if p.GivenUpOf != "" {
-		if _, err := tx.GiveUp(p.New, p.GivenUpOf, Entry{Actor: d.Actor, Action: "give record up", Subject: p.New.SourceID, Reason: d.Reason}); err != nil {
+		if _, err := tx.GiveUp(p.New, p.GivenUpOf,
+			Entry{Actor: d.Actor, Action: "give record up", Subject: p.New.SourceID, Reason: d.Reason}); err != nil {
 			return err
 		}
 	}
 	return errors.Join(
 		tx.exec("INSERT INTO move_pairs (old_connection, old_id, new_connection, new_id, billing_id, old_key_name, old_key_value, actor, decided_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-			p.Old.Connection, p.Old.SourceID, p.New.Connection, p.New.SourceID, from.BillingID, from.Key.Name, from.Key.ScopedValue(), d.Actor, stamp(tx.now)),
+			p.Old.Connection, p.Old.SourceID, p.New.Connection, p.New.SourceID, from.BillingID, from.Key.Name,
+			from.Key.ScopedValue(), d.Actor, stamp(tx.now)),
 		tx.dropPayer(p.Old),
-		tx.Audit(Entry{Actor: d.Actor, Action: "move customer", Subject: p.Old.text() + " " + p.New.text() + " " + from.BillingID, Reason: d.Reason}))
+		tx.Audit(Entry{Actor: d.Actor, Action: "move customer", Subject: p.Old.text() + " " + p.New.text() + " " +
+			from.BillingID, Reason: d.Reason}))
 }
 
 // takePairBack returns the customer of a pair to the old payer, with its old key.
@@ -266,7 +281,9 @@ func (tx *Tx) takePairBack(d ConnectionDecision, p MovePair) error {
 		return err
 	}
 	var name, value string
-	if err := tx.row([]any{&name, &value}, "SELECT old_key_name, old_key_value FROM move_pairs WHERE old_connection = ? AND old_id = ?", p.Old.Connection, p.Old.SourceID); err != nil {
+	if err := tx.row([]any{&name, &value},
+		"SELECT old_key_name, old_key_value FROM move_pairs WHERE old_connection = ? AND old_id = ?", p.Old.Connection,
+		p.Old.SourceID); err != nil {
 		return fmt.Errorf("read the key of payer %s: %w", p.Old.SourceID, err)
 	}
 	if from.BillingID == "" || from.BillingID != p.BillingID {
@@ -284,10 +301,13 @@ func (tx *Tx) takePairBack(d ConnectionDecision, p MovePair) error {
 	}
 	return errors.Join(
 		tx.handOver(from, p.Old.Connection, p.Old.SourceID, back),
-		tx.exec("UPDATE payers SET key_name = ?, key_value = ? WHERE connection = ? AND source_id = ?", key.Name, key.ScopedValue(), p.New.Connection, p.New.SourceID),
-		tx.exec("UPDATE source_records SET decision = 'none', let_go = 1 WHERE connection = ? AND source_id = ?", p.New.Connection, p.New.SourceID),
+		tx.exec("UPDATE payers SET key_name = ?, key_value = ? WHERE connection = ? AND source_id = ?", key.Name,
+			key.ScopedValue(), p.New.Connection, p.New.SourceID),
+		tx.exec("UPDATE source_records SET decision = 'none', let_go = 1 WHERE connection = ? AND source_id = ?",
+			p.New.Connection, p.New.SourceID),
 		tx.exec("DELETE FROM move_pairs WHERE old_connection = ? AND old_id = ?", p.Old.Connection, p.Old.SourceID),
-		tx.Audit(Entry{Actor: d.Actor, Action: "move customer back", Subject: p.New.text() + " " + p.Old.text() + " " + from.BillingID, Reason: d.Reason}))
+		tx.Audit(Entry{Actor: d.Actor, Action: "move customer back", Subject: p.New.text() + " " + p.Old.text() + " " +
+			from.BillingID, Reason: d.Reason}))
 }
 
 // text names a record with its connection, for the audit log.
@@ -296,7 +316,8 @@ func (id RecordID) text() string { return id.Connection + "/" + id.SourceID }
 // payerOf returns the payer of a record; ErrNoPayer when there is none.
 func (tx *Tx) payerOf(id RecordID) (Payer, error) {
 	var r payerRow
-	err := tx.row(r.dest(), "SELECT "+payerColumns+" FROM payers p WHERE p.connection = ? AND p.source_id = ?", id.Connection, id.SourceID)
+	err := tx.row(r.dest(), "SELECT "+payerColumns+" FROM payers p WHERE p.connection = ? AND p.source_id = ?",
+		id.Connection, id.SourceID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Payer{}, ErrNoPayer
 	}
@@ -312,7 +333,8 @@ func (l *Ledger) MovePairs(ctx context.Context, from, to string) ([]MovePair, er
 		MovePair
 		at sql.NullString
 	}
-	rows, err := list(ctx, l, "SELECT old_connection, old_id, new_connection, new_id, billing_id, actor, decided_at FROM move_pairs WHERE old_connection = ? AND new_connection = ? ORDER BY old_id",
+	rows, err := list(ctx, l,
+		"SELECT old_connection, old_id, new_connection, new_id, billing_id, actor, decided_at FROM move_pairs WHERE old_connection = ? AND new_connection = ? ORDER BY old_id",
 		[]any{from, to}, func(r *row) []any {
 			return []any{&r.Old.Connection, &r.Old.SourceID, &r.New.Connection, &r.New.SourceID, &r.BillingID, &r.Actor, &r.at}
 		})
@@ -332,7 +354,8 @@ func (l *Ledger) MovePairs(ctx context.Context, from, to string) ([]MovePair, er
 // LeftBehind returns up to limit records after source id after, in order, of a connection whose books moved.
 // Their payers still have a mandate, and no record of the new connection continues them.
 func (l *Ledger) LeftBehind(ctx context.Context, connection, after string, limit int) ([]Candidate, error) {
-	return l.candidates(ctx, connection, "r.source_id > ?2 AND p.mandate_id IS NOT NULL AND p.billing_id IS NOT NULL", after, limit)
+	return l.candidates(ctx, connection, "r.source_id > ?2 AND p.mandate_id IS NOT NULL AND p.billing_id IS NOT NULL",
+		after, limit)
 }
 
 // TellLeftBehind replaces the reports on a record of LeftBehind by the notice.

@@ -31,8 +31,9 @@ func twoBooks(t *testing.T, n int) *desk {
 func pairsOf(n int) (out []MovePair) {
 	for i := range n {
 		out = append(out, MovePair{
-			Old: RecordID{acme, fmt.Sprintf("c%d", i)}, New: RecordID{"beta", fmt.Sprintf("n%d", i)}, BillingID: fmt.Sprintf("b%d", i),
-			Key: connector.Key{Name: "id", Value: fmt.Sprintf("n%d", i)},
+			Old: RecordID{acme, fmt.Sprintf("c%d", i)}, New: RecordID{"beta", fmt.Sprintf("n%d", i)},
+			BillingID: fmt.Sprintf("b%d", i),
+			Key:       connector.Key{Name: "id", Value: fmt.Sprintf("n%d", i)},
 		})
 	}
 	return out
@@ -52,7 +53,8 @@ func (d *desk) moveBooks(pairs []MovePair) []MoveLeft {
 // rowsOf counts the rows of a table that belong to a record.
 func (d *desk) rowsOf(table string, id RecordID) int {
 	d.t.Helper()
-	return one[int](d.t, d.Ledger, "SELECT count(*) FROM "+table+" WHERE connection = ? AND source_id = ?", id.Connection, id.SourceID)
+	return one[int](d.t, d.Ledger, "SELECT count(*) FROM "+table+" WHERE connection = ? AND source_id = ?", id.Connection,
+		id.SourceID)
 }
 
 // covers F231
@@ -67,7 +69,8 @@ func TestAMoveTakesLettersAndDecisionsAlongAndTheUndoBringsThemBack(t *testing.T
 				VALUES ('m0', 0, 'invitation', 'acme', 'c0', 'h', 's', 'de', 'l1', 'h', ?1, ?1, ?1, ?1, 1, 'sent')`, at),
 			tx.exec("INSERT INTO letter_stops (scope, connection, source_id, why, actor, since) VALUES ('payer', 'acme', 'c0', 'opted_out', 'ann', ?)", at),
 			tx.exec("INSERT INTO letter_addresses (connection, source_id, recipient) VALUES ('acme', 'c0', 'h')"),
-			tx.exec("INSERT INTO put_off (connection, source_id, reason, at, until, word) VALUES ('acme', 'c0', 'r', ?1, ?1, 1)", at),
+			tx.exec("INSERT INTO put_off (connection, source_id, reason, at, until, word) VALUES ('acme', 'c0', 'r', ?1, ?1, 1)",
+				at),
 			tx.exec("INSERT INTO words (connection, source_id, billing_id, word, ticket, said_at) VALUES ('acme', 'c0', 'b9', 'reject', 1, ?)", at),
 			tx.exec("UPDATE payers SET let_be = 1, let_be_of = 'w' WHERE connection = 'acme' AND source_id = 'c0'"))
 	})
@@ -85,7 +88,8 @@ func TestAMoveTakesLettersAndDecisionsAlongAndTheUndoBringsThemBack(t *testing.T
 				t.Errorf("%s has %d rows of %s, want %d, and %d of %s", table, n, has.SourceID, was[table], left, lacks.SourceID)
 			}
 		}
-		if said := one[int](t, d.Ledger, "SELECT let_be FROM payers WHERE connection = ? AND source_id = ?", has.Connection, has.SourceID); said != 1 {
+		if said := one[int](t, d.Ledger, "SELECT let_be FROM payers WHERE connection = ? AND source_id = ?", has.Connection,
+			has.SourceID); said != 1 {
 			t.Error("that nothing is to be done about the mandate is said no more")
 		}
 	}
@@ -193,7 +197,8 @@ func TestAForgottenPayerOfTheOldBooksIsHeldInTheNewOnes(t *testing.T) {
 			d := twoBooks(t, 1)
 			label := connector.Label{Number: "4711", Name: "Ada", Email: ""}
 			d.label(acme, mapping, NewLabel{SourceID: "c0", Label: label})
-			if _, err := d.Forget(t.Context(), RecordID{acme, "c0"}, Entry{Actor: "ann", Action: "forget", Subject: "acme/c0"}); err != nil {
+			if _, err := d.Forget(t.Context(), RecordID{acme, "c0"},
+				Entry{Actor: "ann", Action: "forget", Subject: "acme/c0"}); err != nil {
 				t.Fatal(err)
 			}
 			if before {
@@ -206,7 +211,8 @@ func TestAForgottenPayerOfTheOldBooksIsHeldInTheNewOnes(t *testing.T) {
 				}
 				return
 			}
-			barred, err := d.Barred(t.Context(), "beta", []connector.Record{record("n9", "x")}, func(connector.Record) connector.Label { return label })
+			barred, err := d.Barred(t.Context(), "beta", []connector.Record{record("n9", "x")},
+				func(connector.Record) connector.Label { return label })
 			if err != nil || barred["n9"] != ForgottenAlike {
 				t.Errorf("the record is kept: %v, %v", barred, err)
 			}

@@ -20,7 +20,10 @@ func TestNothingIsDurableInALedgerThatIsNoLongerInItsPlace(t *testing.T) {
 		"replaced by a copy": func(path string) error {
 			return errors.Join(os.Rename(path, path+".away"), os.WriteFile(path, nil, 0o600))
 		},
-		"the whole folder moved": func(path string) error { return os.Rename(filepath.Dir(path), filepath.Dir(path)+".away") },
+		"the whole folder moved": func(path string) error {
+			return os.Rename(filepath.Dir(path),
+				filepath.Dir(path)+".away")
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -66,7 +69,8 @@ func TestPingNoticesAFullDisk(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	opts := Options{Path: filepath.Join(dir, "payersync.db"), KeyFile: filepath.Join(t.TempDir(), "payersync.key"), Now: newClock().now}
+	opts := Options{Path: filepath.Join(dir, "payersync.db"), KeyFile: filepath.Join(t.TempDir(), "payersync.key"),
+		Now: newClock().now}
 	if err := CreateKey(opts.KeyFile); err != nil {
 		t.Fatal(err)
 	}

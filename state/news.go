@@ -17,14 +17,17 @@ const asStored = "CASE r.forgotten WHEN '' THEN r.content_hash || ' ' || r.unrea
 
 // News is the new content of a page. Unchanged records write nothing, however often they are read.
 type News struct {
-	Records    []connector.Record   // those that the ledger does not hold as they are, has missed, or waits for an echo of
-	Bars       map[string]Forgotten // the records to bar that are not barred so
-	Unlabelled []connector.Record   // those whose label is to be made: the ledger does not hold them as they are, or another mapping made it
-	First      []Candidate          // of Records: those that the ledger has never held, as a plan would see them once they are stored
+	Records []connector.Record   // those that the ledger does not hold as they are, has missed, or waits for an echo of
+	Bars    map[string]Forgotten // the records to bar that are not barred so
+	// those whose label is to be made: the ledger does not hold them as they are, or another mapping made it
+	Unlabelled []connector.Record
+	// of Records: those that the ledger has never held, as a plan would see them once they are stored
+	First []Candidate
 }
 
 // News returns the new content of a page with labels from this mapping.
-func (l *Ledger) News(ctx context.Context, connection, mapping string, records []connector.Record, barred map[string]Forgotten) (News, error) {
+func (l *Ledger) News(ctx context.Context, connection, mapping string, records []connector.Record,
+	barred map[string]Forgotten) (News, error) {
 	as := make(map[string]string, len(records)+len(barred))
 	for _, r := range records {
 		text := r.Hash() + " 0 " + r.Origin
@@ -47,10 +50,12 @@ func (l *Ledger) News(ctx context.Context, connection, mapping string, records [
 		id       string
 		labelled bool
 	}
-	found, err := list(ctx, l, `SELECT j.key, EXISTS (SELECT 1 FROM labels b WHERE b.connection = ?1 AND b.source_id = j.key AND b.mapping IN (?3, ?4)) FROM json_each(?2) j
+	found, err := list(ctx, l,
+		`SELECT j.key, EXISTS (SELECT 1 FROM labels b WHERE b.connection = ?1 AND b.source_id = j.key AND b.mapping IN (?3, ?4)) FROM json_each(?2) j
 		CROSS JOIN source_records r ON r.connection = ?1 AND r.source_id = j.key AND `+asStored+` = j.value AND r.missed = 0 AND r.unseen = 0
 		WHERE NOT EXISTS (SELECT 1 FROM writebacks w WHERE w.connection = ?1 AND w.source_id = j.key AND w.echo = 1)`,
-		[]any{connection, string(asked), labelForm + mapping, labelForm + mappingTag(mapping)}, func(r *row) []any { return []any{&r.id, &r.labelled} })
+		[]any{connection, string(asked), labelForm + mapping, labelForm + mappingTag(mapping)},
+		func(r *row) []any { return []any{&r.id, &r.labelled} })
 	if err != nil {
 		return News{}, fmt.Errorf("look for what is new in a page: %w", err)
 	}
@@ -79,7 +84,8 @@ func (l *Ledger) News(ctx context.Context, connection, mapping string, records [
 
 // first returns the records of a page that the ledger has never held. The map as holds the content hash of each record.
 // The hash is "" if the page shows the record twice with different contents.
-func (l *Ledger) first(ctx context.Context, connection string, records []connector.Record, as map[string]string) ([]Candidate, error) {
+func (l *Ledger) first(ctx context.Context, connection string, records []connector.Record,
+	as map[string]string) ([]Candidate, error) {
 	if len(records) == 0 {
 		return nil, nil
 	}
@@ -114,14 +120,16 @@ func (l *Ledger) first(ctx context.Context, connection string, records []connect
 // own: UnseenCount, UnseenRecords and DropUnseen use the marks. A record already marked is not written again.
 // It fails with ErrLeaseLost when the run no longer holds its connection. met is kept only in memory, because
 // a new run begins its reading anew. It returns the number of marked records.
-func (l *Ledger) NoteMissed(ctx context.Context, run int64, connection string, met *connector.IDs) (marked int, err error) {
+func (l *Ledger) NoteMissed(ctx context.Context, run int64, connection string, met *connector.IDs) (marked int,
+	err error) {
 	var missed []string
-	if err := each(ctx, l, "SELECT source_id FROM source_records WHERE connection = ?", []any{connection}, func(id *string) []any { return []any{id} }, func(id string) error {
-		if !met.Has(id) {
-			missed = append(missed, id)
-		}
-		return nil
-	}); err != nil {
+	if err := each(ctx, l, "SELECT source_id FROM source_records WHERE connection = ?", []any{connection},
+		func(id *string) []any { return []any{id} }, func(id string) error {
+			if !met.Has(id) {
+				missed = append(missed, id)
+			}
+			return nil
+		}); err != nil {
 		return 0, fmt.Errorf("look for records that were not met: %w", err)
 	}
 	if len(missed) == 0 {

@@ -52,15 +52,16 @@ func TestARecordIsGoneWhenAReadingThatCameToItsEndDidNotShowIt(t *testing.T) {
 		readings []pull
 		want     string
 	}{
-		"shown again":                               {[]pull{{shows: "a b"}, {shows: "a b"}}, ""},
-		"not shown":                                 {[]pull{{shows: "a b"}, {shows: "a"}}, "b"},
-		"not shown by a reading that breaks off":    {[]pull{{shows: "a b"}, {shows: "a", breaks: true}}, ""},
-		"back as it was":                            {[]pull{{shows: "a b"}, {shows: "a"}, {shows: "a b"}}, ""},
-		"back and changed":                          {[]pull{{shows: "a b"}, {shows: "a"}, {shows: "a b!"}}, ""},
-		"back in a reading that breaks off":         {[]pull{{shows: "a b"}, {shows: "a"}, {shows: "b", breaks: true}}, ""},
-		"still away":                                {[]pull{{shows: "a b"}, {shows: "a"}, {shows: "a"}}, "b"},
-		"still away in a reading that breaks off":   {[]pull{{shows: "a b"}, {shows: "a"}, {shows: "a", breaks: true}}, "b"},
-		"away again":                                {[]pull{{shows: "a b"}, {shows: "a"}, {shows: "a b"}, {shows: "a"}}, "b"},
+		"shown again":                             {[]pull{{shows: "a b"}, {shows: "a b"}}, ""},
+		"not shown":                               {[]pull{{shows: "a b"}, {shows: "a"}}, "b"},
+		"not shown by a reading that breaks off":  {[]pull{{shows: "a b"}, {shows: "a", breaks: true}}, ""},
+		"back as it was":                          {[]pull{{shows: "a b"}, {shows: "a"}, {shows: "a b"}}, ""},
+		"back and changed":                        {[]pull{{shows: "a b"}, {shows: "a"}, {shows: "a b!"}}, ""},
+		"back in a reading that breaks off":       {[]pull{{shows: "a b"}, {shows: "a"}, {shows: "b", breaks: true}}, ""},
+		"still away":                              {[]pull{{shows: "a b"}, {shows: "a"}, {shows: "a"}}, "b"},
+		"still away in a reading that breaks off": {[]pull{{shows: "a b"}, {shows: "a"}, {shows: "a", breaks: true}}, "b"},
+		"away again": {[]pull{{shows: "a b"}, {shows: "a"}, {shows: "a b"}, {shows: "a"}},
+			"b"},
 		"met by a reading that broke off before":    {[]pull{{shows: "a b"}, {shows: "b", breaks: true}, {shows: "a"}}, "b"},
 		"changed in a reading that broke off":       {[]pull{{shows: "a b"}, {shows: "b!", breaks: true}, {shows: "a"}}, "b"},
 		"all of them":                               {[]pull{{shows: "a b"}, {}}, "a b"},
@@ -209,7 +210,8 @@ func TestAPageHasNewsOfWhatTheLedgerDoesNotHoldAsItIs(t *testing.T) {
 	as := func(id string) connector.Record { return record(id, "as it was0") }
 	moved, unreadable := as("moved"), as("unreadable")
 	moved.Origin, unreadable.Problem = "line 9", "It has too few fields."
-	page := []connector.Record{as("same"), record("changed", "otherwise"), moved, unreadable, record("twice", "otherwise"), as("twice"), as("away"), as("new")}
+	page := []connector.Record{as("same"), record("changed", "otherwise"), moved, unreadable, record("twice", "otherwise"),
+		as("twice"), as("away"), as("new")}
 	news, err := d.News(t.Context(), acme, mapping, page, map[string]Forgotten{"barred": ForgottenPayer})
 	if err != nil {
 		t.Fatal(err)
@@ -226,7 +228,8 @@ func TestAPageHasNewsOfWhatTheLedgerDoesNotHoldAsItIs(t *testing.T) {
 	}
 	d.do(func(tx *Tx) error { return tx.Bar(acme, "barred", ForgottenPayer) })
 	for how, want := range map[Forgotten]int{ForgottenPayer: 0, ForgottenOther: 1, ForgottenNot: 1} {
-		if news, err := d.News(t.Context(), acme, mapping, nil, map[string]Forgotten{"barred": how}); err != nil || len(news.Bars) != want {
+		if news, err := d.News(t.Context(), acme, mapping, nil, map[string]Forgotten{"barred": how}); err != nil ||
+			len(news.Bars) != want {
 			t.Errorf("barred as %q there is news of %v (%v), want %d", how, news.Bars, err, want)
 		}
 	}

@@ -73,9 +73,10 @@ type PayerCount struct {
 // payerCounts counts the payers by how they are linked.
 func (l *Ledger) payerCounts(ctx context.Context) ([]PayerCount, error) {
 	rows, err := list(ctx, l, `SELECT p.connection, p.link_state, count(*), count(*) FILTER (WHERE `+isNoPayer+`)
-		FROM payers p JOIN source_records r ON r.connection = p.connection AND r.source_id = p.source_id GROUP BY 1, 2`, nil, func(r *PayerCount) []any {
-		return []any{&r.Connection, &r.State, &r.N, &r.Left}
-	})
+		FROM payers p JOIN source_records r ON r.connection = p.connection AND r.source_id = p.source_id GROUP BY 1, 2`, nil,
+		func(r *PayerCount) []any {
+			return []any{&r.Connection, &r.State, &r.N, &r.Left}
+		})
 	if err != nil {
 		return nil, fmt.Errorf("count the payers: %w", err)
 	}
@@ -262,9 +263,10 @@ func (l *Ledger) listSpans(ctx context.Context, where string, args ...any) ([]Ru
 		started, finished sql.NullString
 		lease             string
 	}
-	rows, err := list(ctx, l, "SELECT connection, outcome, kind, started_at, finished_at, lease_until FROM runs "+where, args, func(r *row) []any {
-		return []any{&r.Connection, &r.Outcome, &r.Kind, &r.started, &r.finished, &r.lease}
-	})
+	rows, err := list(ctx, l, "SELECT connection, outcome, kind, started_at, finished_at, lease_until FROM runs "+where,
+		args, func(r *row) []any {
+			return []any{&r.Connection, &r.Outcome, &r.Kind, &r.started, &r.finished, &r.lease}
+		})
 	if err != nil {
 		return nil, fmt.Errorf("look for the newest runs: %w", err)
 	}
@@ -289,9 +291,11 @@ func (l *Ledger) countUnanswered(ctx context.Context, n *Numbers) error {
 		UnansweredCount
 		since sql.NullString
 	}
-	rows, err := list(ctx, l, "SELECT connection, action, count(*), min(sent_at) FROM attempts WHERE ended = '' AND over = 0 GROUP BY 1, 2", nil, func(r *row) []any {
-		return []any{&r.Connection, &r.Action, &r.N, &r.since}
-	})
+	rows, err := list(ctx, l,
+		"SELECT connection, action, count(*), min(sent_at) FROM attempts WHERE ended = '' AND over = 0 GROUP BY 1, 2", nil,
+		func(r *row) []any {
+			return []any{&r.Connection, &r.Action, &r.N, &r.since}
+		})
 	for _, r := range rows {
 		if r.Since, err = parseTime(r.since); err != nil {
 			break
@@ -318,7 +322,8 @@ func (l *Ledger) countPayers(ctx context.Context, n *Numbers) (err error) {
 // countWaiting counts the webhooks that are not settled. Those in quarantine were counted
 // with what needs a person.
 func (l *Ledger) countWaiting(ctx context.Context, n *Numbers) (err error) {
-	if n.Waiting, err = l.counts(ctx, "SELECT state, sum(deliveries) FROM inbox_counts WHERE state IN ('received', 'parked') GROUP BY state HAVING sum(deliveries) > 0"); err != nil {
+	if n.Waiting, err = l.counts(ctx,
+		"SELECT state, sum(deliveries) FROM inbox_counts WHERE state IN ('received', 'parked') GROUP BY state HAVING sum(deliveries) > 0"); err != nil {
 		return fmt.Errorf("count the inbox: %w", err)
 	}
 	for _, a := range n.Attention {

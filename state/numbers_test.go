@@ -51,12 +51,14 @@ func TestWhatIsCountedStepByStepIsWhatIsCountedAtOnce(t *testing.T) {
 	}
 	other := d.run("bravo") // outlives the others
 	d.freeze(run, d.planCreate(run, acme, "c1"), `{"name":"c1"}`)
-	if n := look("a create that left"); len(n.Unanswered) != 1 || n.Unanswered[0] != (UnansweredCount{acme, connector.ActionCreate, 1, d.Now()}) {
+	if n := look("a create that left"); len(n.Unanswered) != 1 ||
+		n.Unanswered[0] != (UnansweredCount{acme, connector.ActionCreate, 1, d.Now()}) {
 		t.Errorf("unanswered: %+v", n.Unanswered)
 	}
 	d.freeze(run, d.planCreate(run, acme, "c2"), `{"name":"c2"}`)
 	d.do(func(tx *Tx) error { return tx.EndAttempt(Attempt{ID: 2}, AttemptRefused) })
-	if n := look("a later one that was refused"); len(n.Sent) != 1 || n.Sent[0] != (SentCount{acme, connector.ActionCreate, AttemptRefused, 1}) {
+	if n := look("a later one that was refused"); len(n.Sent) != 1 ||
+		n.Sent[0] != (SentCount{acme, connector.ActionCreate, AttemptRefused, 1}) {
 		t.Errorf("sent: %+v", n.Sent)
 	}
 	d.do(func(tx *Tx) error { return tx.EndAttempt(Attempt{ID: 1}, AttemptAnswered) })
@@ -65,7 +67,8 @@ func TestWhatIsCountedStepByStepIsWhatIsCountedAtOnce(t *testing.T) {
 	}
 	d.clock.move(time.Minute)
 	d.closeRun(run, connector.RunFailed)
-	if n := look("a run that failed"); len(n.LastEnded) != 1 || n.LastEnded[0].Outcome != "failed" || n.LastEnded[0].FinishedAt.Sub(n.LastEnded[0].StartedAt) != time.Minute || len(n.LastComplete) != 0 {
+	if n := look("a run that failed"); len(n.LastEnded) != 1 || n.LastEnded[0].Outcome != "failed" ||
+		n.LastEnded[0].FinishedAt.Sub(n.LastEnded[0].StartedAt) != time.Minute || len(n.LastComplete) != 0 {
 		t.Errorf("newest runs: %+v", n.LastEnded)
 	}
 	d.runWith("other", connector.RunPlan)
@@ -96,7 +99,8 @@ func TestNumbersSayWhatWaitsAndHowLarge(t *testing.T) {
 	odd.State = connector.InboxQuarantined
 	d.receive(odd)
 	d.do(func(tx *Tx) error {
-		return tx.PostponeDeliveries(OpenDelivery{BillingID: "b2", IDs: []int64{2}, UpTo: 2}, connector.InboxParked, time.Hour)
+		return tx.PostponeDeliveries(OpenDelivery{BillingID: "b2", IDs: []int64{2}, UpTo: 2}, connector.InboxParked,
+			time.Hour)
 	})
 	n := d.countWith(d.NewCounter())
 	want := map[string]int{"received": 1, "parked": 1, "quarantined": 1}
@@ -180,6 +184,7 @@ func TestWhoWatchesCommitsLearnsHowEachEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(ended) != 3 || ended[0] != nil || ended[1] != nil || !errors.Is(ended[2], full) {
-		t.Errorf("told: %v; want two commits, of which one kept nothing of a write that failed by itself, and one failure", ended)
+		t.Errorf("told: %v; want two commits, of which one kept nothing of a write that failed by itself, and one failure",
+			ended)
 	}
 }

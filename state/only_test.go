@@ -9,8 +9,10 @@ import (
 // ofNobody are the tables without rows of a single connection, or without its name: users limited to some
 // connections read them completely.
 var ofNobody = []string{
-	"budgets", "forget_keys", "goose_db_version", "ledger", "letter_approvals", "letter_desk", "letter_journal", "login_links", "logins", "mapping_versions",
-	"passes", "remote_customers", "remote_profiles", "remote_traits", "round_trips", "sign_in_attempts", "slots", "subscription", "tombstones", "users", "webhook_refusals", "webhook_rotations",
+	"budgets", "forget_keys", "goose_db_version", "ledger", "letter_approvals", "letter_desk", "letter_journal",
+	"login_links", "logins", "mapping_versions",
+	"passes", "remote_customers", "remote_profiles", "remote_traits", "round_trips", "sign_in_attempts", "slots",
+	"subscription", "tombstones", "users", "webhook_refusals", "webhook_rotations",
 }
 
 // seen returns a number as the reads of a ledger get it.
@@ -26,7 +28,9 @@ func TestEveryTableSaysWhichRowsAreOfAConnection(t *testing.T) {
 	t.Parallel()
 	onlyOnSQLite(t, "it reads SQLite's own catalogue")
 	d := library(t)
-	tables, err := list(t.Context(), d.Ledger, "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%'", nil, func(s *string) []any { return []any{s} })
+	tables, err := list(t.Context(), d.Ledger,
+		"SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%'", nil,
+		func(s *string) []any { return []any{s} })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +40,8 @@ func TestEveryTableSaysWhichRowsAreOfAConnection(t *testing.T) {
 		if said == slices.Contains(ofNobody, table) {
 			t.Errorf("it is not said, or twice, which rows of %s are of a connection: ofConnections or ofNobody", table)
 		}
-		of := one[int](t, d.Ledger, "SELECT count(*) FROM pragma_table_info(?) WHERE name IN ('connection', 'source_id', 'mandate_id')", table)
+		of := one[int](t, d.Ledger,
+			"SELECT count(*) FROM pragma_table_info(?) WHERE name IN ('connection', 'source_id', 'mandate_id')", table)
 		if of > 0 && !said && table != "letter_approved" {
 			t.Errorf("%s has rows of single connections, and everybody reads them", table)
 		}
@@ -73,10 +78,13 @@ func TestALedgerOfSomeConnectionsShowsNothingOfOthers(t *testing.T) {
 		for _, c := range counts {
 			told += c.Count
 		}
-		if of := one[int](t, d.Ledger, "SELECT count(*) FROM attention WHERE connection = ?", name); err != nil || told != of {
+		if of := one[int](t, d.Ledger, "SELECT count(*) FROM attention WHERE connection = ?", name); err != nil ||
+			told != of {
 			t.Errorf("of %s %d are told, and %d counted, %v", name, of, told, err)
 		}
-		if of, n := one[int](t, d.Ledger, "SELECT count(*) FROM mandates m JOIN payers p ON p.mandate_id = m.mandate_id WHERE p.connection = ?", name), seen(t, only, "SELECT count(*) FROM mandates"); of != n {
+		if of, n := one[int](t, d.Ledger,
+			"SELECT count(*) FROM mandates m JOIN payers p ON p.mandate_id = m.mandate_id WHERE p.connection = ?", name),
+			seen(t, only, "SELECT count(*) FROM mandates"); of != n {
 			t.Errorf("%s has %d mandates, and shows %d", name, of, n)
 		}
 	}

@@ -117,7 +117,8 @@ func TestOpenRefusesUnsafePaths(t *testing.T) {
 		{"short key", func(t *testing.T, o *Options) {
 			writeKey(t, o.KeyFile, base64.StdEncoding.EncodeToString(make([]byte, keyBytes-1)))
 		}, "does not hold a key"},
-		{"key of garbage", func(t *testing.T, o *Options) { writeKey(t, o.KeyFile, "not base64 at all!") }, "does not hold a key"},
+		{"key of garbage", func(t *testing.T, o *Options) { writeKey(t, o.KeyFile, "not base64 at all!") },
+			"does not hold a key"},
 		{"empty key", func(t *testing.T, o *Options) { writeKey(t, o.KeyFile, "") }, "does not hold a key"},
 		{"another ledger's key", func(t *testing.T, o *Options) {
 			o.KeyFile += ".other"
@@ -125,7 +126,8 @@ func TestOpenRefusesUnsafePaths(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, "another key"},
-		{"no such folder", func(_ *testing.T, o *Options) { o.Path = filepath.Join(o.Path+".d", "payersync.db") }, "folder exists"},
+		{"no such folder", func(_ *testing.T, o *Options) { o.Path = filepath.Join(o.Path+".d", "payersync.db") },
+			"folder exists"},
 		{"ledger is a folder", func(t *testing.T, o *Options) { o.Path = filepath.Dir(o.Path) }, "not a regular file"},
 		{"ledger is a symbolic link", func(t *testing.T, o *Options) {
 			link := o.Path + ".link"

@@ -46,7 +46,8 @@ func (l *Ledger) StopToken(mandateID string) string {
 	copy(plain[1:], mandateID)
 	for {
 		token := base64.RawURLEncoding.EncodeToString(aead.Seal(nil, nil, plain, nil)) //nolint:gosec // the cipher draws its nonce itself
-		if !strings.HasPrefix(token, "-") {                                            // which a command would take for a flag; one of 64 does
+		// which a command would take for a flag; one of 64 does
+		if !strings.HasPrefix(token, "-") {
 			return token
 		}
 	}
@@ -109,7 +110,8 @@ func (l *Ledger) OptOut(ctx context.Context, token string) (out OptingOut, err e
 	}
 	return out, l.Do(ctx, func(tx *Tx) error {
 		n, err := tx.count(`INSERT INTO letter_stops (scope, connection, source_id, recipient, why, actor, since)
-			SELECT o.scope, o.connection, o.source_id, o.recipient, 'opted_out', ?2, ?3 `+optedOut, mandate, byRecipient, stamp(tx.now))
+			SELECT o.scope, o.connection, o.source_id, o.recipient, 'opted_out', ?2, ?3 `+optedOut, mandate, byRecipient,
+			stamp(tx.now))
 		out.News = n > 0
 		if err != nil {
 			return fmt.Errorf("note who wants no more letters: %w", err)

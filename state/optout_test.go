@@ -16,7 +16,8 @@ func (d *desk) letterTo(mandate, payer, address string, step int) {
 	d.t.Helper()
 	d.do(func(tx *Tx) error {
 		return tx.FreezeLetter(Letter{
-			MandateID: mandate, Step: step, Kind: "reminder", RecordID: RecordID{acme, payer}, Recipient: d.RecipientHash(address), Setup: "s", Language: "en",
+			MandateID: mandate, Step: step, Kind: "reminder", RecordID: RecordID{acme, payer},
+			Recipient: d.RecipientHash(address), Setup: "s", Language: "en",
 			MessageID: fmt.Sprintf("%s-%d", mandate, step), Body: []byte("x"), LookedAt: d.clock.at, FrozenAt: d.clock.at,
 		})
 	})
@@ -25,7 +26,8 @@ func (d *desk) letterTo(mandate, payer, address string, step int) {
 // stops returns the recipients' stops, as "scope source".
 func (d *desk) stops() string {
 	d.t.Helper()
-	return column(d.t.(*testing.T), d.Ledger, "SELECT scope || '/' || source_id || '/' || CASE recipient WHEN '' THEN '-' ELSE 'hash' END || '/' || why FROM letter_stops WHERE ended_at IS NULL")
+	return column(d.t.(*testing.T), d.Ledger,
+		"SELECT scope || '/' || source_id || '/' || CASE recipient WHEN '' THEN '-' ELSE 'hash' END || '/' || why FROM letter_stops WHERE ended_at IS NULL")
 }
 
 func (d *desk) optOut(token string) OptingOut {
@@ -54,7 +56,8 @@ func TestARecipientStopsLettersOnce(t *testing.T) {
 	if got := d.stops(); got != both {
 		t.Errorf("stopped are %q, want %q", got, both)
 	}
-	d.do(func(tx *Tx) error { return tx.exec("UPDATE letter_stops SET ended_at = '2026-11-23T00:00:00.000Z'") }) // a person took it back
+	// a person took it back
+	d.do(func(tx *Tx) error { return tx.exec("UPDATE letter_stops SET ended_at = '2026-11-23T00:00:00.000Z'") })
 	if got := d.optOut(token); !got.News || d.stops() != both {
 		t.Errorf("said again it ended as %+v, and stopped are %q", got, d.stops())
 	}
@@ -75,18 +78,21 @@ func TestATokenNamesNobodyAndIsMadeByNobodyElse(t *testing.T) {
 	}
 	other := newDesk(t)
 	other.letterKey = newKey()
-	for _, forged := range []string{"", "m1", other.StopToken("m1"), token[:len(token)-1], token + "A", strings.ToLower(token), altered(token), strings.Repeat("A", len(token)), strings.Repeat("A", 3000)} {
+	for _, forged := range []string{"", "m1", other.StopToken("m1"), token[:len(token)-1], token + "A",
+		strings.ToLower(token), altered(token), strings.Repeat("A", len(token)), strings.Repeat("A", 3000)} {
 		if got := d.optOut(forged); got != (OptingOut{}) {
 			t.Errorf("the forged token %q ended as %+v", forged, got)
 		}
 	}
-	if got := d.optOut(d.StopToken("m9")); got != (OptingOut{Known: true}) { // a mandate that a ledger which was put back knows nothing of
+	// a mandate that a ledger which was put back knows nothing of
+	if got := d.optOut(d.StopToken("m9")); got != (OptingOut{Known: true}) {
 		t.Errorf("the token of an unknown mandate ended as %+v", got)
 	}
 	if got := d.stops(); got != "" {
 		t.Errorf("stopped are %q, want nobody", got)
 	}
-	if got := d.optOut(d.StopToken("m1")); !got.News || d.stops() != "payer/c1/-/opted_out" { // no letter is known: the ledger was put back
+	// no letter is known: the ledger was put back
+	if got := d.optOut(d.StopToken("m1")); !got.News || d.stops() != "payer/c1/-/opted_out" {
 		t.Errorf("it ended as %+v, and stopped are %q", got, d.stops())
 	}
 }
@@ -118,7 +124,8 @@ func TestAnOptOutOutlivesThePayer(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.planLinkedPayer("c1", "b1")
-	d.label(acme, "m1", NewLabel{SourceID: "c1", Label: connector.Label{Number: "1", Name: "Ada", Email: "ada@bakery.example"}})
+	d.label(acme, "m1", NewLabel{SourceID: "c1",
+		Label: connector.Label{Number: "1", Name: "Ada", Email: "ada@bakery.example"}})
 	d.see("c1", signing("m1", "b1", "https://sign.example/1"))
 	d.letterTo("m1", "c1", "ada@bakery.example", 0)
 	d.optOut(d.StopToken("m1"))

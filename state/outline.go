@@ -115,18 +115,20 @@ func (m moment) outlined(ctx context.Context) (map[string]*outlined, error) {
 	var id, status string
 	var since, lastSeen, linkAt sql.NullString
 	var hasLink bool
-	err := m.rows(ctx, "SELECT m.mandate_id, m.status, m.status_since, "+lastSeenOf("m", "last_seen_at")+", m.link_at, m.link IS NOT NULL FROM mandates m", nil, []any{&id, &status, &since, &lastSeen, &linkAt, &hasLink}, func() (err error) {
-		o := &outlined{status: connector.MandateStatus(statuses.of(status)), hasLink: hasLink}
-		out[id] = o
-		if o.since, err = millisOf(since); err != nil {
+	err := m.rows(ctx, "SELECT m.mandate_id, m.status, m.status_since, "+lastSeenOf("m",
+		"last_seen_at")+", m.link_at, m.link IS NOT NULL FROM mandates m", nil,
+		[]any{&id, &status, &since, &lastSeen, &linkAt, &hasLink}, func() (err error) {
+			o := &outlined{status: connector.MandateStatus(statuses.of(status)), hasLink: hasLink}
+			out[id] = o
+			if o.since, err = millisOf(since); err != nil {
+				return err
+			}
+			if o.lastSeen, err = millisOf(lastSeen); err != nil {
+				return err
+			}
+			o.linkAt, err = millisOf(linkAt)
 			return err
-		}
-		if o.lastSeen, err = millisOf(lastSeen); err != nil {
-			return err
-		}
-		o.linkAt, err = millisOf(linkAt)
-		return err
-	})
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +143,8 @@ func (m moment) outlined(ctx context.Context) (map[string]*outlined, error) {
 	if err := count("SELECT mandate_id FROM letters WHERE state = 'sent'", func(o *outlined) { o.sent++ }); err != nil {
 		return nil, err
 	}
-	if err := count("SELECT mandate_id FROM letters WHERE state = 'unclear' OR state = 'sending'", func(o *outlined) { o.unclear++ }); err != nil {
+	if err := count("SELECT mandate_id FROM letters WHERE state = 'unclear' OR state = 'sending'",
+		func(o *outlined) { o.unclear++ }); err != nil {
 		return nil, err
 	}
 	return out, count("SELECT mandate_id FROM handovers", func(o *outlined) { o.handed++ })
@@ -171,13 +174,14 @@ func (m moment) labels(ctx context.Context, connection string, do func(RecordID,
 	}
 	var id RecordID
 	var box []byte
-	return m.rows(ctx, "SELECT connection, source_id, label FROM labels WHERE connection = ?1 OR ?1 = ''", []any{connection}, []any{&id.Connection, &id.SourceID, &box}, func() error {
-		label, err := m.l.openLabel(id, box)
-		if err == nil {
-			do(id, label)
-		}
-		return err
-	})
+	return m.rows(ctx, "SELECT connection, source_id, label FROM labels WHERE connection = ?1 OR ?1 = ''",
+		[]any{connection}, []any{&id.Connection, &id.SourceID, &box}, func() error {
+			label, err := m.l.openLabel(id, box)
+			if err == nil {
+				do(id, label)
+			}
+			return err
+		})
 }
 
 // tells returns the reports on records, in the order of Standing.Told, without second customers.
@@ -239,13 +243,18 @@ func (m moment) outlines(ctx context.Context, do func(*Standing) error) error {
 	var s Standing
 	names := interned{}
 	return m.rows(ctx, `SELECT r.connection, r.source_id, CASE r.decision WHEN 'none' THEN '' ELSE r.decision END, r.updated_at,
-		`+bits(isNoPayer, "r.contested <> 0", "coalesce(p.stays_at, 0) <> 0 AND p.stays_with = coalesce(p.mandate_id, '')", letBe,
-		"coalesce(p.unlink_at, 0) <> 0", "p.billing_id IS NOT NULL AND "+inOrder, "p.billing_id IS NOT NULL AND "+isMissing)+`,
+		`+bits(isNoPayer, "r.contested <> 0", "coalesce(p.stays_at, 0) <> 0 AND p.stays_with = coalesce(p.mandate_id, '')",
+		letBe,
+		"coalesce(p.unlink_at, 0) <> 0", "p.billing_id IS NOT NULL AND "+inOrder,
+		"p.billing_id IS NOT NULL AND "+isMissing)+`,
 		coalesce(p.link_state, ''), coalesce(p.billing_id, ''), coalesce(p.mandate_id, ''), r.not_asked, r.not_asked_line, r.not_asked_condition
 		FROM source_records r LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id`,
-		nil, []any{&id.Connection, &id.SourceID, &decision, &changed, &is, &link, &customer, &mandate, &unasked.Why, &unasked.Line, &unasked.Condition}, func() (err error) {
-			s = Standing{RecordID: RecordID{names.of(id.Connection), id.SourceID}, Decision: Verdict(decision), LinkState: connector.LinkState(link), BillingID: customer, Asking: asking[id], Unasked: unasked}
-			s.Left, s.Contested, s.Stays, s.LetBe, s.Unlinking, s.InOrder, s.Missing = is&1 > 0, is&2 > 0, is&4 > 0, is&8 > 0, is&16 > 0, is&32 > 0, is&64 > 0
+		nil, []any{&id.Connection, &id.SourceID, &decision, &changed, &is, &link, &customer, &mandate, &unasked.Why,
+			&unasked.Line, &unasked.Condition}, func() (err error) {
+			s = Standing{RecordID: RecordID{names.of(id.Connection), id.SourceID}, Decision: Verdict(decision),
+				LinkState: connector.LinkState(link), BillingID: customer, Asking: asking[id], Unasked: unasked}
+			s.Left, s.Contested, s.Stays, s.LetBe, s.Unlinking, s.InOrder, s.Missing = is&1 > 0, is&2 > 0, is&4 > 0, is&8 > 0,
+				is&16 > 0, is&32 > 0, is&64 > 0
 			s.Mandate.ID = mandate
 			if told := tells[id]; told != nil {
 				s.Told = *told

@@ -74,7 +74,8 @@ func TestNothingIsDecidedByWhatWasConcluded(t *testing.T) {
 	found := map[string]bool{}
 	look := func(name string, in ast.Node) {
 		ast.Inspect(in, func(n ast.Node) bool {
-			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING && conclusion.MatchString(lit.Value) && reads.MatchString(lit.Value) {
+			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING && conclusion.MatchString(lit.Value) &&
+				reads.MatchString(lit.Value) {
 				found[name] = true
 			}
 			return true

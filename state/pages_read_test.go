@@ -38,7 +38,8 @@ func TestAPageReadsNoMoreHoweverManyRecordsThereAre(t *testing.T) {
 		c := remoteOf(many/4 + i)
 		shown[i] = Observation{CustomerID: c.ID, Customer: &c, Ticket: 1 << 40, List: newListing(1, 1<<40)}
 		id := records[i].SourceID
-		newcomers[i] = Newcomer{SourceID: id, Key: connector.Key{Name: "acct", Value: id}, Customer: customer(id, id), Likeness: *likenessOf(i)}
+		newcomers[i] = Newcomer{SourceID: id, Key: connector.Key{Name: "acct", Value: id}, Customer: customer(id, id),
+			Likeness: *likenessOf(i)}
 	}
 	key := connector.Key{Name: "acct", Value: middle}
 	questions := []struct {
@@ -92,7 +93,8 @@ func TestAPageReadsNoMoreHoweverManyRecordsThereAre(t *testing.T) {
 			return len(found), err
 		}},
 		{"a list for people", func() (int, error) {
-			found, err := d.Records(t.Context(), RecordFilter{After: &RecordRow{PayerRow: PayerRow{Connection: acme, SourceID: middle}}, Limit: page})
+			found, err := d.Records(t.Context(),
+				RecordFilter{After: &RecordRow{PayerRow: PayerRow{Connection: acme, SourceID: middle}}, Limit: page})
 			return len(found), err
 		}},
 		{"what is new in a page", func() (int, error) {
@@ -144,7 +146,8 @@ func TestAPageReadsNoMoreHoweverManyRecordsThereAre(t *testing.T) {
 				t.Fatalf("%s: %d, %v, want %d", q.name, found, err, page)
 			}
 			if read := d.rowsRead() - before; read > most {
-				t.Errorf("%s, statistics %s: a page of %d reads %d rows of a ledger of %d, %d at most are right", q.name, statistics, page, read, many, most)
+				t.Errorf("%s, statistics %s: a page of %d reads %d rows of a ledger of %d, %d at most are right", q.name,
+					statistics, page, read, many, most)
 			}
 		}
 	}
@@ -226,7 +229,8 @@ func (d *desk) counted() {
 func (d *desk) rowsRead() (rows int) {
 	d.t.Helper()
 	d.do(func(tx *Tx) error { return tx.row([]any{new(any)}, "SELECT pg_stat_force_next_flush()::text") })
-	for _, query := range []string{"SELECT length(pg_stat_force_next_flush()::text)", "SELECT sum(seq_tup_read + idx_tup_fetch) FROM pg_stat_user_tables WHERE schemaname = 'main'"} {
+	for _, query := range []string{"SELECT length(pg_stat_force_next_flush()::text)",
+		"SELECT sum(seq_tup_read + idx_tup_fetch) FROM pg_stat_user_tables WHERE schemaname = 'main'"} {
 		if err := d.queryRow(d.t.Context(), query).Scan(&rows); err != nil {
 			d.t.Fatal(err)
 		}

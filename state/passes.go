@@ -18,7 +18,8 @@ func (tx *Tx) BeginPass() (*Listing, error) {
 		return nil, err
 	}
 	var pass int64
-	if err := tx.row([]any{&pass}, "INSERT INTO passes (started_at, ticket) VALUES (?, ?) RETURNING pass_id", stamp(tx.now), ticket); err != nil {
+	if err := tx.row([]any{&pass}, "INSERT INTO passes (started_at, ticket) VALUES (?, ?) RETURNING pass_id",
+		stamp(tx.now), ticket); err != nil {
 		return nil, fmt.Errorf("open a list pass: %w", err)
 	}
 	return newListing(pass, ticket), nil
@@ -32,7 +33,8 @@ func (tx *Tx) FinishPass(s *Listing) error {
 		return err
 	}
 	hash := s.sum.String()
-	if err := tx.exec("UPDATE passes SET finished_at = ?, ids = ?, ids_hash = ? WHERE pass_id = ?", stamp(tx.now), s.Len(), hash, s.Pass); err != nil {
+	if err := tx.exec("UPDATE passes SET finished_at = ?, ids = ?, ids_hash = ? WHERE pass_id = ?", stamp(tx.now), s.Len(),
+		hash, s.Pass); err != nil {
 		return fmt.Errorf("finish a list pass: %w", err)
 	}
 	return connector.Wrap(tx.dropGone(s, hash), "drop the places of customers that are gone")
@@ -42,13 +44,15 @@ func (tx *Tx) FinishPass(s *Listing) error {
 // confirmed gone by a read, and the number of listed customers without externalData not read since. With 0
 // and 0 it is proof.
 func (tx *Tx) JudgePass(pass int64, lacking, unread int) error {
-	return tx.exec("UPDATE passes SET lacking = ?, unread = ? WHERE pass_id = ? AND finished_at IS NOT NULL", lacking, unread, pass)
+	return tx.exec("UPDATE passes SET lacking = ?, unread = ? WHERE pass_id = ? AND finished_at IS NOT NULL", lacking,
+		unread, pass)
 }
 
 // Index says how far the index of the service's customers can be believed. A pass
 // that left something in doubt counts for nothing here.
 type Index struct {
-	Believed  time.Time // start of the older of the newest two complete passes, one after the other, that saw the same customers; zero for none
+	// start of the older of the newest two complete passes, one after the other, that saw the same customers; zero for none
+	Believed  time.Time
 	Since     int64     // ticket of that pass; 0 for none
 	Customers int       // seen by that pass
 	Restored  time.Time // when the ledger was restored from a backup; zero for never
@@ -91,7 +95,8 @@ func (l *Ledger) Index(ctx context.Context, quarantine time.Duration) (Index, er
 		FROM ledger LEFT JOIN passes s ON s.pass_id = (SELECT a.pass_id FROM passes a JOIN passes b
 		   ON b.pass_id = (SELECT min(n.pass_id) FROM passes n WHERE n.started_at >= a.finished_at AND n.pass_id > a.pass_id AND n.finished_at IS NOT NULL)
 		 WHERE a.`+strings.ReplaceAll(proof, "AND ", "AND a.")+` AND b.`+strings.ReplaceAll(proof, "AND ", "AND b.")+`
-		   AND a.ids_hash = b.ids_hash AND a.started_at >= ?1 AND a.ticket > `+doubtSince+` ORDER BY a.pass_id DESC LIMIT 1)`, floor).
+		   AND a.ids_hash = b.ids_hash AND a.started_at >= ?1 AND a.ticket > `+doubtSince+` ORDER BY a.pass_id DESC LIMIT 1)`,
+		floor).
 		Scan(&believed, &x.Since, &x.Customers); err != nil {
 		return x, fmt.Errorf("read the index of customers: %w", err)
 	}
@@ -135,16 +140,20 @@ func (tx *Tx) MarkRestored() error {
 // their own customer, because that is another finding. Every plan looks up the carriers of an unlinked
 // payer's key.
 func (tx *Tx) DoubledKeys() ([]Payer, error) {
-	return collect("", columns("", func(p *Payer) []any { return []any{&p.Connection, &p.SourceID, &p.Key.Name, &p.LinkState} }))(
+	return collect("", columns("",
+		func(p *Payer) []any { return []any{&p.Connection, &p.SourceID, &p.Key.Name, &p.LinkState} }))(
 		tx.query(`SELECT p.connection, p.source_id, p.key_name, p.link_state FROM payers p
 		WHERE p.billing_id IS NOT NULL AND p.key_name || '=' || p.key_value IN (
-		  SELECT t.value FROM remote_traits t WHERE t.kind = 'key' GROUP BY t.value HAVING count(*) > 1) AND NOT ` + isMissing))
+		  SELECT t.value FROM remote_traits t WHERE t.kind = 'key' GROUP BY t.value HAVING count(*) > 1) AND NOT ` +
+			isMissing))
 }
 
 // LackingLately returns how many known customers the newest two complete passes did not find in
 // place.
 func (l *Ledger) LackingLately(ctx context.Context) (newest, before int, err error) {
-	rows, err := list(ctx, l, "SELECT coalesce(lacking, 0) FROM passes WHERE finished_at IS NOT NULL ORDER BY pass_id DESC LIMIT 2", nil, func(n *int) []any { return []any{n} })
+	rows, err := list(ctx, l,
+		"SELECT coalesce(lacking, 0) FROM passes WHERE finished_at IS NOT NULL ORDER BY pass_id DESC LIMIT 2", nil,
+		func(n *int) []any { return []any{n} })
 	if err != nil {
 		return 0, 0, fmt.Errorf("look what the last sweeps did not find: %w", err)
 	}

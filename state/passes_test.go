@@ -75,7 +75,8 @@ func TestAListThatShowsNoExternalDataTakesNoKeyAway(t *testing.T) {
 	}
 	d.finish(pass)
 	got, err := d.Unshown(t.Context(), pass, started)
-	want := []Unshown{{BillingID: "linked", Doubtful: true, Unread: true}, {BillingID: "new", Unread: true}, {BillingID: "by hand"}}
+	want := []Unshown{{BillingID: "linked", Doubtful: true, Unread: true}, {BillingID: "new", Unread: true},
+		{BillingID: "by hand"}}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Unshown{})); diff != "" || err != nil {
 		t.Errorf("listed without externalData, %v (-want +got):\n%s", err, diff)
 	}
@@ -124,7 +125,8 @@ func TestTimesInTheFutureCountAsNotedJustNow(t *testing.T) {
 	if !note() {
 		t.Error("passes of an hour ahead are not noticed")
 	}
-	if x := d.index(15 * time.Minute); !x.Believed.IsZero() || !x.ClockBack.Equal(d.Now()) || !x.Doubted().Equal(x.ClockBack) {
+	if x := d.index(15 * time.Minute); !x.Believed.IsZero() || !x.ClockBack.Equal(d.Now()) ||
+		!x.Doubted().Equal(x.ClockBack) {
 		t.Errorf("the index is %+v, want nothing believed", x)
 	}
 	if note() {
@@ -240,7 +242,8 @@ func TestOnlyWhatIsGoneIsDroppedFromTheIndexAndOnlyAfterTwoAgreeingPasses(t *tes
 	there := func() (got []string) {
 		for _, id := range []string{"gone", "linked", "not listed", "stays"} {
 			var place bool
-			if err := d.queryRow(t.Context(), "SELECT EXISTS (SELECT 1 FROM remote_customers WHERE billing_id = ?)", id).Scan(&place); err != nil {
+			if err := d.queryRow(t.Context(), "SELECT EXISTS (SELECT 1 FROM remote_customers WHERE billing_id = ?)",
+				id).Scan(&place); err != nil {
 				t.Fatal(err)
 			}
 			if place {
@@ -264,7 +267,8 @@ func TestOnlyWhatIsGoneIsDroppedFromTheIndexAndOnlyAfterTwoAgreeingPasses(t *tes
 		{"an unfinished pass", func() *Listing { return d.startList("stays") }, all},
 		{"a pass that disagrees", func() *Listing { return d.list("stays", "new") }, all},
 		{"the first of two that agree", func() *Listing { return d.list("stays") }, all},
-		{"the second of two that agree", func() *Listing { return d.list("stays") }, []string{"linked", "not listed", "stays"}},
+		{"the second of two that agree", func() *Listing { return d.list("stays") },
+			[]string{"linked", "not listed", "stays"}},
 	}
 	for _, s := range steps {
 		s.pass()

@@ -51,9 +51,11 @@ func (e Erasure) Sentence() string {
 var pastColumns = "c.change_id, c.run_id, c.plan_id, " + morePastColumns
 
 // anyPastColumns are pastColumns for a change that perhaps no plan has listed.
-var anyPastColumns = "c.change_id, c.run_id, coalesce((SELECT q.plan_id FROM plans q WHERE q.plan_id = c.plan_id AND " + isFinished + "), 0), " + morePastColumns
+var anyPastColumns = "c.change_id, c.run_id, coalesce((SELECT q.plan_id FROM plans q WHERE q.plan_id = c.plan_id AND " +
+	isFinished + "), 0), " + morePastColumns
 
-var morePastColumns = `CASE c.unlinks WHEN 1 THEN 'unlink' ELSE c.action END, c.state, ` + approvedAs("c") + `, c.attempts,
+var morePastColumns = `CASE c.unlinks WHEN 1 THEN 'unlink' ELSE c.action END, c.state, ` + approvedAs("c") +
+	`, c.attempts,
 	c.frozen_at, c.updated_at, c.reason, c.detail, c.diff, CASE WHEN c.diff IS NULL AND c.action = 'create' THEN c.wanted END,
 	CASE WHEN c.diff IS NOT NULL OR c.lane = 'mandate' OR c.action = 'create' AND c.wanted IS NOT NULL THEN '' WHEN c.change_hash = '' THEN 'forgotten' ELSE 'old' END`
 
@@ -65,7 +67,8 @@ type pastRow struct {
 }
 
 func (r *pastRow) dest() []any {
-	return []any{&r.ID, &r.RunID, &r.Plan, &r.Action, &r.State, &r.Approved, &r.Attempts, &r.frozen, &r.updated, &r.Reason, &r.Detail, &r.diff, &r.wanted, &r.Erased}
+	return []any{&r.ID, &r.RunID, &r.Plan, &r.Action, &r.State, &r.Approved, &r.Attempts, &r.frozen, &r.updated, &r.Reason,
+		&r.Detail, &r.diff, &r.wanted, &r.Erased}
 }
 
 // past returns a scanned change with its field changes opened.
@@ -75,7 +78,8 @@ func (l *Ledger) past(r pastRow) (PastChange, error) {
 	out.FrozenAt, frozen = parseTime(r.frozen)
 	out.UpdatedAt, updated = parseTime(r.updated)
 	var wanted connector.Customer
-	if err := errors.Join(frozen, updated, l.openJSON(r.diff, changePlace("diff", r.ID), &out.Diff), l.openJSON(r.wanted, changePlace("wanted", r.ID), &wanted)); err != nil {
+	if err := errors.Join(frozen, updated, l.openJSON(r.diff, changePlace("diff", r.ID), &out.Diff),
+		l.openJSON(r.wanted, changePlace("wanted", r.ID), &wanted)); err != nil {
 		return out, fmt.Errorf("change %d: %w", r.ID, err)
 	}
 	if r.wanted != nil {

@@ -21,7 +21,8 @@ const patience = "4s"
 // halfwayChild writes the half of a write of acme, says so, and writes the other half when it is told to.
 func halfwayChild(opts Options, address string) (err error) {
 	postgresSettings["idle_in_transaction_session_timeout"] = patience
-	if opts.Server, err = OpenServer(context.Background(), ServerOptions{Address: address, Connections: 4, KeyEncryptionKey: kekOf(1)}); err != nil {
+	if opts.Server, err = OpenServer(context.Background(),
+		ServerOptions{Address: address, Connections: 4, KeyEncryptionKey: kekOf(1)}); err != nil {
 		return err
 	}
 	defer opts.Server.Close()
@@ -76,7 +77,8 @@ func TestAProcessPausedInATransactionKeepsItsAccountForATime(t *testing.T) {
 	}
 	stopped := time.Now()
 	betas.do(note("meanwhile"))
-	if n := one[int](t, betas.Ledger, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'"); n != 1 {
+	if n := one[int](t, betas.Ledger,
+		"SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'"); n != 1 {
 		t.Errorf("when another account had written, %d sessions stood still, want the one", n)
 	}
 	acmes.do(note("after it"))
@@ -90,7 +92,8 @@ func TestAProcessPausedInATransactionKeepsItsAccountForATime(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v: %s", err, said.String())
 	}
-	if got := rowsOf(t, acmes.reader, "SELECT subject FROM audit WHERE action = 'note'"); len(got) != 1 || got[0] != "after it" {
+	if got := rowsOf(t, acmes.reader, "SELECT subject FROM audit WHERE action = 'note'"); len(got) != 1 ||
+		got[0] != "after it" {
 		t.Errorf("kept are %q", got)
 	}
 }

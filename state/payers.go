@@ -49,13 +49,16 @@ const payerColumns = "p.connection, p.source_id, p.key_name, p.key_value, p.bill
 
 // payerRow is a payer as scanned, absent when the row came from an outer join.
 type payerRow struct {
-	connection, sourceID, keyName, keyValue, billingID, linkState, appliedHash, shows, mandateID, movesName, movesValue, readDigest sql.NullString
-	seen, unlinkAt, unlinkFrom                                                                                                      sql.NullInt64
-	applied, accepted                                                                                                               []byte
+	connection, sourceID, keyName, keyValue, billingID, linkState, appliedHash, shows, mandateID, movesName, movesValue,
+	readDigest sql.NullString
+	seen, unlinkAt, unlinkFrom sql.NullInt64
+	applied, accepted          []byte
 }
 
 func (r *payerRow) dest() []any {
-	return []any{&r.connection, &r.sourceID, &r.keyName, &r.keyValue, &r.billingID, &r.linkState, &r.appliedHash, &r.applied, &r.accepted, &r.shows, &r.seen, &r.mandateID, &r.movesName, &r.movesValue, &r.unlinkAt, &r.unlinkFrom, &r.readDigest}
+	return []any{&r.connection, &r.sourceID, &r.keyName, &r.keyValue, &r.billingID, &r.linkState, &r.appliedHash,
+		&r.applied, &r.accepted, &r.shows, &r.seen, &r.mandateID, &r.movesName, &r.movesValue, &r.unlinkAt, &r.unlinkFrom,
+		&r.readDigest}
 }
 
 func (l *Ledger) payer(r payerRow) (Payer, error) {
@@ -63,9 +66,10 @@ func (l *Ledger) payer(r payerRow) (Payer, error) {
 		Connection: r.connection.String, SourceID: r.sourceID.String,
 		Key:       connector.ParseKey(r.keyName.String, r.keyValue.String),
 		BillingID: r.billingID.String, LinkState: connector.LinkState(r.linkState.String),
-		AppliedHash: r.appliedHash.String, Shows: r.shows.String, Seen: r.seen.Int64 > 0, MandateID: r.mandateID.String, ReadDigest: r.readDigest.String,
-		Moves:  connector.ParseKey(r.movesName.String, r.movesValue.String),
-		Unlink: Unlink{At: r.unlinkAt.Int64, From: r.unlinkFrom.Int64},
+		AppliedHash: r.appliedHash.String, Shows: r.shows.String, Seen: r.seen.Int64 > 0, MandateID: r.mandateID.String,
+		ReadDigest: r.readDigest.String,
+		Moves:      connector.ParseKey(r.movesName.String, r.movesValue.String),
+		Unlink:     Unlink{At: r.unlinkAt.Int64, From: r.unlinkFrom.Int64},
 	}
 	if err := l.openJSON(r.accepted, place("payers", "accepted", p.Connection, p.SourceID), &p.Accepted); err != nil {
 		return p, fmt.Errorf("payer %s: %w", p.SourceID, err)
@@ -218,7 +222,8 @@ func (tx *Tx) savePayer(connection string, d Decision, known before, new *additi
 		  key_value = CASE WHEN `+keyIsFree+` AND NOT `+isSent+` THEN ?7 ELSE p.key_value END
 		WHERE p.connection = ?1 AND p.source_id = ?2 AND (?3 <> '' AND p.link_state <> ?3 OR ?5 = 0 AND p.stays_at <> 0
 		  OR `+keyIsFree+` AND (p.key_name <> ?6 OR p.key_value <> ?7))`,
-		connection, d.SourceID, d.LinkState, stamp(tx.now), d.Left, key.Name, key.ScopedValue()); err != nil || like == "" || like == known.like {
+		connection, d.SourceID, d.LinkState, stamp(tx.now), d.Left, key.Name, key.ScopedValue()); err != nil || like == "" ||
+		like == known.like {
 		return err
 	}
 	return tx.renewTraits(connection, d.SourceID, like)
@@ -261,7 +266,8 @@ const isForgotten = "EXISTS (SELECT 1 FROM source_records f WHERE f.connection =
 // asApplied sets our values on a customer from three arguments: the sealed values, their hash, and
 // the time of the evidence.
 func asApplied(sealed, hash, at string) string {
-	return "applied = " + sealed + ", applied_hash = " + hash + ", read_values = NULL, read_digest = '', shows = " + hash + ", updated_at = " + at +
+	return "applied = " + sealed + ", applied_hash = " + hash + ", read_values = NULL, read_digest = '', shows = " + hash +
+		", updated_at = " + at +
 		", shown_at = (SELECT ticket FROM ledger), confirmed_at = (SELECT ticket FROM ledger)"
 }
 
@@ -280,7 +286,8 @@ func (tx *Tx) SetApplied(p Payer, applied connector.Customer) error {
 		return err
 	}
 	tx.Touch(p)
-	return tx.exec("UPDATE payers SET "+asApplied("?3", "?4", "?5")+" WHERE connection = ?1 AND source_id = ?2 AND NOT "+isForgotten,
+	return tx.exec("UPDATE payers SET "+asApplied("?3", "?4",
+		"?5")+" WHERE connection = ?1 AND source_id = ?2 AND NOT "+isForgotten,
 		p.Connection, p.SourceID, box, applied.Hash(), stamp(tx.now))
 }
 
@@ -308,13 +315,15 @@ func (tx *Tx) SetShown(p Payer, applied bool) error {
 // omits payers with an open change, because the change checks by itself.
 func (tx *Tx) lookAgain(p Payer) error {
 	return tx.exec(`UPDATE source_records SET replan = 1 WHERE connection = ?1 AND source_id = ?2 AND NOT EXISTS (
-		SELECT 1 FROM changes WHERE connection = ?1 AND source_id = ?2 AND lane = 'customer' AND `+openStates+`)`, p.Connection, p.SourceID)
+		SELECT 1 FROM changes WHERE connection = ?1 AND source_id = ?2 AND lane = 'customer' AND `+openStates+`)`,
+		p.Connection, p.SourceID)
 }
 
 // Answered notes an answer to a request that changed the customer. Earlier reads no longer show the
 // customer, and reads from now on have later tickets.
 func (tx *Tx) Answered(p Payer) error {
-	return tx.exec("UPDATE payers SET answered_at = (SELECT ticket FROM ledger) WHERE connection = ? AND source_id = ?", p.Connection, p.SourceID)
+	return tx.exec("UPDATE payers SET answered_at = (SELECT ticket FROM ledger) WHERE connection = ? AND source_id = ?",
+		p.Connection, p.SourceID)
 }
 
 // Accept stores the differences from its record that a person has accepted on the payer's customer,

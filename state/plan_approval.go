@@ -59,7 +59,8 @@ func (tx *Tx) keepCreates(plan, freed int64) error {
 	if freed == 0 && p.Lost == 0 {
 		return &CreatesWaitError{stops}
 	}
-	return errors.Join(tx.SetPlanState(plan, PlanWaiting, StopsText(stops)), tx.exec("UPDATE plans SET lost = 0 WHERE plan_id = ?", plan))
+	return errors.Join(tx.SetPlanState(plan, PlanWaiting, StopsText(stops)),
+		tx.exec("UPDATE plans SET lost = 0 WHERE plan_id = ?", plan))
 }
 
 // ApproveOpen approves the pending changes of a plan. Changes left out by a person keep the plan waiting, for
@@ -110,7 +111,8 @@ func (tx *Tx) ApproveSome(plan int64, changes []int64, actor, which string) erro
 func (tx *Tx) noneWaits(plan int64, which string, ids string) error {
 	var connection string
 	var waits bool
-	if err := tx.row([]any{&connection, &waits}, "SELECT p.connection, EXISTS (SELECT 1 FROM changes c WHERE c.plan_id = p.plan_id AND c.state = 'pending' AND "+which+" AND "+waitsForPerson+") FROM plans p WHERE p.plan_id = ?2",
+	if err := tx.row([]any{&connection, &waits},
+		"SELECT p.connection, EXISTS (SELECT 1 FROM changes c WHERE c.plan_id = p.plan_id AND c.state = 'pending' AND "+which+" AND "+waitsForPerson+") FROM plans p WHERE p.plan_id = ?2",
 		ids, plan); err != nil || !waits {
 		return err
 	}
@@ -170,7 +172,9 @@ func (tx *Tx) Reject(plan int64, actor, why string) error {
 		return err
 	}
 	var sending bool
-	if err := tx.row([]any{&sending}, "SELECT EXISTS (SELECT 1 FROM runs WHERE connection = ? AND finished_at IS NULL AND lease_until > ?)", connection, stamp(tx.now)); err != nil {
+	if err := tx.row([]any{&sending},
+		"SELECT EXISTS (SELECT 1 FROM runs WHERE connection = ? AND finished_at IS NULL AND lease_until > ?)", connection,
+		stamp(tx.now)); err != nil {
 		return err
 	}
 	if sending {

@@ -26,10 +26,12 @@ func TestApprovalIsWrittenToTheAuditLog(t *testing.T) {
 		t.Errorf("a pattern: got %v, want %v", err, ErrPlanNotWaiting)
 	}
 	d.do(func(tx *Tx) error { return tx.Approve(p.ID, "ada") })
-	if got := one[string](t, d.Ledger, "SELECT actor || ':' || action || ':' || subject || ':' || reason FROM audit"); got != "ada:approve plan:1:"+p.Hash {
+	if got := one[string](t, d.Ledger,
+		"SELECT actor || ':' || action || ':' || subject || ':' || reason FROM audit"); got != "ada:approve plan:1:"+p.Hash {
 		t.Errorf("the audit log says %q", got)
 	}
-	if err := d.Do(t.Context(), func(tx *Tx) error { return tx.Approve(p.ID, "ben") }); !errors.Is(err, ErrPlanNotWaiting) {
+	if err := d.Do(t.Context(), func(tx *Tx) error { return tx.Approve(p.ID, "ben") }); !errors.Is(err,
+		ErrPlanNotWaiting) {
 		t.Errorf("approving twice: got %v, want %v", err, ErrPlanNotWaiting)
 	}
 }
@@ -107,7 +109,8 @@ func TestARejectedPlanIsThatPlanWhileItSaysTheSame(t *testing.T) {
 	}
 	second := d.run(acme)
 	again := d.finishPlan(second)
-	if again.ID != plan.ID || again.State != PlanRejected || again.RejectedBy != "bob" || again.Rejection != "wrong export" || again.RejectedAt.IsZero() {
+	if again.ID != plan.ID || again.State != PlanRejected || again.RejectedBy != "bob" ||
+		again.Rejection != "wrong export" || again.RejectedAt.IsZero() {
 		t.Errorf("the same again is %+v, want the rejected plan", again)
 	}
 	if rejected, err := d.RejectedPlans(t.Context()); len(rejected) != 1 || err != nil {
@@ -117,10 +120,12 @@ func TestARejectedPlanIsThatPlanWhileItSaysTheSame(t *testing.T) {
 		t.Errorf("these wait: %v, %v; want none", waiting, err)
 	}
 	d.planCreate(second, acme, "c2")
-	if grown := d.finishPlan(second); grown.ID == plan.ID || grown.State != PlanDraft || grown.Open != (Weight{Creates: 1, LeftOut: 1}) {
+	if grown := d.finishPlan(second); grown.ID == plan.ID || grown.State != PlanDraft ||
+		grown.Open != (Weight{Creates: 1, LeftOut: 1}) {
 		t.Errorf("the grown plan is %+v, want a new one that keeps back what was rejected", grown)
 	}
-	if all, err := d.StoredPlans(t.Context(), acme); err != nil || len(all) != 2 || all[0].State != PlanSuperseded || all[0].RejectedBy != "bob" {
+	if all, err := d.StoredPlans(t.Context(), acme); err != nil || len(all) != 2 || all[0].State != PlanSuperseded ||
+		all[0].RejectedBy != "bob" {
 		t.Errorf("the plans are %+v, %v", all, err)
 	}
 }
@@ -128,7 +133,11 @@ func TestARejectedPlanIsThatPlanWhileItSaysTheSame(t *testing.T) {
 func TestAPlanReadsOtherwiseOnceAnythingOfItIsAnother(t *testing.T) {
 	t.Parallel()
 	for name, meanwhile := range map[string]func(d *desk, run int64, plan Plan, first Change){
-		"another change is planned": func(d *desk, run int64, _ Plan, _ Change) { d.planCreate(run, acme, "c3"); d.finishPlan(run) },
+		"another change is planned": func(d *desk, run int64, _ Plan,
+			_ Change) {
+			d.planCreate(run, acme, "c3")
+			d.finishPlan(run)
+		},
 		"a part is approved": func(d *desk, _ int64, p Plan, c Change) {
 			d.do(func(tx *Tx) error { return tx.ApproveSome(p.ID, []int64{c.ID}, "bob", "") })
 		},
@@ -161,7 +170,8 @@ func TestAPlanReadsOtherwiseOnceAnythingOfItIsAnother(t *testing.T) {
 			}
 			meanwhile(d, run, plan, first)
 			err = d.Do(t.Context(), func(tx *Tx) error { return tx.StillReads(plan.ID, share.Reads) })
-			if same := name == "one that says the same is made"; same != (err == nil) || !same && !errors.Is(err, ErrPlanChanged) {
+			if same := name == "one that says the same is made"; same != (err == nil) || !same &&
+				!errors.Is(err, ErrPlanChanged) {
 				t.Errorf("got %v", err)
 			}
 		})

@@ -26,7 +26,8 @@ const (
 )
 
 // Outcomes are all outcomes of finished changes, in the order for review by a person.
-var Outcomes = []Outcome{OutcomeRefused, OutcomeFailed, OutcomeNoAnswer, OutcomePutOff, OutcomeReplaced, OutcomeUnchanged, OutcomeSent}
+var Outcomes = []Outcome{OutcomeRefused, OutcomeFailed, OutcomeNoAnswer, OutcomePutOff, OutcomeReplaced,
+	OutcomeUnchanged, OutcomeSent}
 
 // fate holds the facts for the outcome of a listed change.
 type fate struct {
@@ -86,13 +87,15 @@ type PlanPlace struct{ Plan, Change int64 }
 // because SQLite would then read all changes of the connection.
 const listedBy = `c.plan_id >= ?1 AND CASE WHEN c.plan_id = ?1 THEN c.state <> 'pending' ELSE c.first_plan <= ?1 AND c.connection = ?2 END`
 
-var listedQuery = "SELECT " + pastColumns + `, c.connection, c.source_id, coalesce(c.billing_id, ''), c.left_out, p.key_name, p.key_value
+var listedQuery = "SELECT " + pastColumns +
+	`, c.connection, c.source_id, coalesce(c.billing_id, ''), c.left_out, p.key_name, p.key_value
 	FROM changes c LEFT JOIN payers p ON p.connection = c.connection AND p.source_id = c.source_id
 	WHERE ` + listedBy + " AND (c.plan_id, c.change_id) > (?3, ?4) ORDER BY c.plan_id, c.change_id LIMIT ?5"
 
 // ListedChanges returns up to limit changes that a plan listed and does not send itself, after a place in its
 // list. Changes listed again by a later plan come last.
-func (l *Ledger) ListedChanges(ctx context.Context, p Plan, after PlanPlace, limit int) (out []ListedChange, err error) {
+func (l *Ledger) ListedChanges(ctx context.Context, p Plan, after PlanPlace, limit int) (out []ListedChange,
+	err error) {
 	type row struct {
 		pastRow
 		listed            ListedChange
@@ -100,7 +103,8 @@ func (l *Ledger) ListedChanges(ctx context.Context, p Plan, after PlanPlace, lim
 	}
 	err = each(ctx, l, listedQuery, []any{p.ID, p.Connection, after.Plan, after.Change, limit},
 		func(r *row) []any {
-			return append(r.dest(), &r.listed.Connection, &r.listed.SourceID, &r.listed.BillingID, &r.listed.LeftOut, &r.keyName, &r.keyValue)
+			return append(r.dest(), &r.listed.Connection, &r.listed.SourceID, &r.listed.BillingID, &r.listed.LeftOut, &r.keyName,
+				&r.keyValue)
 		},
 		func(r row) (err error) {
 			c := r.listed

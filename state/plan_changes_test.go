@@ -59,7 +59,8 @@ func (d *desk) planSome(run int64, name string, ids ...string) {
 		r, want := personalRecord(id), personalCustomer(id)
 		r.Data, want.Name = []byte(fmt.Sprintf(`{"name":%q}`, name)), name
 		d.save(run, acme, r)
-		d.decide(run, acme, included(r, &NewChange{Action: connector.ActionCreate, Wanted: want, Diff: connector.Diff(connector.Customer{}, want)}))
+		d.decide(run, acme, included(r,
+			&NewChange{Action: connector.ActionCreate, Wanted: want, Diff: connector.Diff(connector.Customer{}, want)}))
 	}
 }
 
@@ -116,7 +117,8 @@ func TestAPlanListsWhatBecameOfEachOfItsChanges(t *testing.T) {
 	if want["c7 create"] = OutcomeSent; !cmp.Equal(want, d.outcomes(first.ID)) {
 		t.Errorf("once the later plan was sent, the superseded one lists %v", d.outcomes(first.ID))
 	}
-	if diff := cmp.Diff(map[string]Outcome{"c6 create": OutcomeSent, "c7 create": OutcomeSent}, d.outcomes(later.ID)); diff != "" {
+	if diff := cmp.Diff(map[string]Outcome{"c6 create": OutcomeSent, "c7 create": OutcomeSent},
+		d.outcomes(later.ID)); diff != "" {
 		t.Errorf("the later plan lists (-want +got):\n%s", diff)
 	}
 	for _, c := range d.listed(first.ID, 3) {
@@ -203,7 +205,8 @@ func TestForgettingAPayerErasesItsValuesFromThePlans(t *testing.T) {
 	d.over()
 	d.forget("c1")
 	for _, c := range d.listed(plan.ID, 10) {
-		if erased := c.SourceID == "c1"; erased != (c.Erased == ErasedForgotten) || erased != (len(c.Diff) == 0) || c.Outcome != OutcomeSent {
+		if erased := c.SourceID == "c1"; erased != (c.Erased == ErasedForgotten) || erased != (len(c.Diff) == 0) ||
+			c.Outcome != OutcomeSent {
 			t.Errorf("%s: %s, erased %q, %d values", c.SourceID, c.Outcome, c.Erased, len(c.Diff))
 		}
 	}
@@ -216,7 +219,9 @@ func TestAPageOfAPlanIsReadFromItsIndex(t *testing.T) {
 	onlyOnSQLite(t, "it reads SQLite's query plan")
 	d := newDesk(t)
 	steps := d.queryPlan(listedQuery, 1, acme, 1, 0, 26)
-	if steps[0] != "SEARCH c USING INDEX changes_plan (plan_id>?)" || slices.ContainsFunc(steps, func(s string) bool { return strings.HasPrefix(s, "SCAN") || strings.Contains(s, "B-TREE") }) {
+	if steps[0] != "SEARCH c USING INDEX changes_plan (plan_id>?)" ||
+		slices.ContainsFunc(steps,
+			func(s string) bool { return strings.HasPrefix(s, "SCAN") || strings.Contains(s, "B-TREE") }) {
 		t.Errorf("SQLite reads it so: %q", steps)
 	}
 }
@@ -253,7 +258,8 @@ func TestTheEndOfARunReadsTheRecordsThatAreToldAndNoOthers(t *testing.T) {
 		"few": d.queryPlan(classesOf, acme, `["a"]`), "to plan again": d.queryPlan(anyToReplan, acme),
 	} {
 		for _, step := range steps {
-			if strings.Contains(step, "source_records") && strings.Contains(step, "(connection=?)") && !strings.Contains(step, "source_records_replan") {
+			if strings.Contains(step, "source_records") && strings.Contains(step, "(connection=?)") &&
+				!strings.Contains(step, "source_records_replan") {
 				t.Errorf("%s: %s", name, step)
 			}
 		}

@@ -18,15 +18,17 @@ type planFlags int64
 
 // The flags.
 const (
-	flagAnew       planFlags = 1 << iota // Record.Anew
-	flagRekeyed                          // the record has another key than its payer
-	flagMoving                           // a read must show the customer's new key first; the rival and the holders are those of the new key
-	flagRival                            // of a moving payer: another record has the new key
-	flagHolders                          // customers carry the key of a payer without a customer, or the new key of a moving payer
-	flagAlike                            // Facts.Alike
-	flagAlikeLeft                        // Facts.AlikeLeft
-	flagAlikeTwice                       // Facts.AlikeTwice
-	flagWithheld                         // the connection only links, so the change is withheld
+	flagAnew    planFlags = 1 << iota // Record.Anew
+	flagRekeyed                       // the record has another key than its payer
+	// a read must show the customer's new key first; the rival and the holders are those of the new key
+	flagMoving
+	flagRival // of a moving payer: another record has the new key
+	// customers carry the key of a payer without a customer, or the new key of a moving payer
+	flagHolders
+	flagAlike      // Facts.Alike
+	flagAlikeLeft  // Facts.AlikeLeft
+	flagAlikeTwice // Facts.AlikeTwice
+	flagWithheld   // the connection only links, so the change is withheld
 
 	noPlan planFlags = -1 // the newest plan stored no facts
 )

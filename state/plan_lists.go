@@ -43,7 +43,8 @@ func (l *Ledger) PlanPage(ctx context.Context, before int64, limit int) ([]Plan,
 // FindPlan returns the plan with this number, or whose hash begins with id (8
 // characters at least); ErrPlanNotWaiting when there is none.
 func (l *Ledger) FindPlan(ctx context.Context, id string) (Plan, error) {
-	found, err := l.plans(ctx, "WHERE cast(plan_id AS TEXT) = ?1 OR (length(?1) >= 8 AND substr(hash, 1, length(?1)) = ?1) ORDER BY plan_id DESC LIMIT 1", id)
+	found, err := l.plans(ctx,
+		"WHERE cast(plan_id AS TEXT) = ?1 OR (length(?1) >= 8 AND substr(hash, 1, length(?1)) = ?1) ORDER BY plan_id DESC LIMIT 1", id)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -155,7 +156,8 @@ func scanPlans(rows *sql.Rows) ([]Plan, error) {
 		var p Plan
 		var at, approved, rejected sql.NullString
 		var sent string
-		if err := rows.Scan(&p.ID, &p.Connection, &p.RunID, &p.Hash, &p.Mapping, &p.State, &at, &p.Creates, &p.Adopts, &p.Updates, &p.Links, &p.Holds, &p.Alike, &p.Missing, &p.Lost, &p.Limits,
+		if err := rows.Scan(&p.ID, &p.Connection, &p.RunID, &p.Hash, &p.Mapping, &p.State, &at, &p.Creates, &p.Adopts,
+			&p.Updates, &p.Links, &p.Holds, &p.Alike, &p.Missing, &p.Lost, &p.Limits,
 			&p.ApprovedBy, &approved, &p.RejectedBy, &rejected, &p.Rejection, &sent); err != nil {
 			return nil, fmt.Errorf("read the plans: %w", err)
 		}
@@ -175,5 +177,6 @@ func scanPlans(rows *sql.Rows) ([]Plan, error) {
 // LinkedCount returns how many payers of the connection are linked: the base of
 // the percentage guards.
 func (l *Ledger) LinkedCount(ctx context.Context, connection string) (int, error) {
-	return single[int](l.queryRow(ctx, "SELECT count(*) FROM payers p WHERE p.connection = ? AND p.billing_id IS NOT NULL AND NOT "+isMissing, connection))
+	return single[int](l.queryRow(ctx,
+		"SELECT count(*) FROM payers p WHERE p.connection = ? AND p.billing_id IS NOT NULL AND NOT "+isMissing, connection))
 }

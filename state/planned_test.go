@@ -29,7 +29,8 @@ func TestARecordPlannedByAnEarlierVersionIsNotPlannedAgain(t *testing.T) {
 		}
 		return len(found.Records)+len(found.Unlabelled) > 0
 	}
-	decision := Decision{SourceID: "c1", ContentHash: r.Hash(), Verdict: Excluded, Label: &NewLabel{SourceID: "c1", Label: connector.Label{Name: "Ada"}}}
+	decision := Decision{SourceID: "c1", ContentHash: r.Hash(), Verdict: Excluded,
+		Label: &NewLabel{SourceID: "c1", Label: connector.Label{Name: "Ada"}}}
 	save(r)
 	d.do(func(tx *Tx) error { return tx.SaveDecisions(run, acme, version, decision) })
 	expect("as this version keeps it", version)

@@ -32,26 +32,29 @@ const (
 // Plan is a run's intended work, in numbers. The numbers count every pending change; the Open
 // numbers only those nobody has approved yet.
 type Plan struct {
-	ID         int64        `json:"id"`
-	Connection string       `json:"connection"`
-	RunID      int64        `json:"run_id"`
-	Hash       string       `json:"hash"`
-	Known      bool         `json:"-"` // an earlier run made the very same plan
-	Mapping    string       `json:"-"` // version of the mapping that made it
-	State      PlanState    `json:"state"`
-	CreatedAt  time.Time    `json:"created_at"`
-	Creates    int          `json:"creates"`
-	Adopts     int          `json:"adopts"`
-	Updates    int          `json:"updates"`
-	Links      int          `json:"links"`
-	Holds      int          `json:"holds"`
-	Alike      int          `json:"alike"`                  // of the creates: they look like another payer of ours
-	Missing    int          `json:"missing,omitempty"`      // records that approval lets go as gone from the source; such a plan changes nothing
-	Lost       int          `json:"lost,omitempty"`         // payers dropped by an approval, as on hold or excluded; 0 if too few for a standstill
-	Limits     string       `json:"limits"`                 // why it waits, in words: the limits it exceeds, or what its creates wait for; "" for nothing
-	Stops      []CreateStop `json:"create_stops,omitempty"` // why creates of it wait until a person has decided
-	Open       Weight       `json:"-"`
-	Losses     Losses       `json:"-"`
+	ID         int64     `json:"id"`
+	Connection string    `json:"connection"`
+	RunID      int64     `json:"run_id"`
+	Hash       string    `json:"hash"`
+	Known      bool      `json:"-"` // an earlier run made the very same plan
+	Mapping    string    `json:"-"` // version of the mapping that made it
+	State      PlanState `json:"state"`
+	CreatedAt  time.Time `json:"created_at"`
+	Creates    int       `json:"creates"`
+	Adopts     int       `json:"adopts"`
+	Updates    int       `json:"updates"`
+	Links      int       `json:"links"`
+	Holds      int       `json:"holds"`
+	Alike      int       `json:"alike"` // of the creates: they look like another payer of ours
+	// records that approval lets go as gone from the source; such a plan changes nothing
+	Missing int `json:"missing,omitempty"`
+	// payers dropped by an approval, as on hold or excluded; 0 if too few for a standstill
+	Lost int `json:"lost,omitempty"`
+	// why it waits, in words: the limits it exceeds, or what its creates wait for; "" for nothing
+	Limits string       `json:"limits"`
+	Stops  []CreateStop `json:"create_stops,omitempty"` // why creates of it wait until a person has decided
+	Open   Weight       `json:"-"`
+	Losses Losses       `json:"-"`
 
 	ApprovedBy string    `json:"-"` // who approved it last, or a part of it
 	ApprovedAt time.Time `json:"-"`
@@ -99,7 +102,8 @@ func (tx *Tx) unfinishedPlan(run int64, connection string) (plan int64, err erro
 
 // keptPlan is unfinishedPlan without beginning one; 0 for none.
 func (tx *Tx) keptPlan(connection string) (plan int64, err error) {
-	err = tx.row([]any{&plan}, "SELECT coalesce((SELECT CASE hash WHEN '' THEN plan_id ELSE 0 END FROM plans WHERE connection = ? ORDER BY plan_id DESC LIMIT 1), 0)", connection)
+	err = tx.row([]any{&plan},
+		"SELECT coalesce((SELECT CASE hash WHEN '' THEN plan_id ELSE 0 END FROM plans WHERE connection = ? ORDER BY plan_id DESC LIMIT 1), 0)", connection)
 	return plan, err
 }
 
@@ -159,7 +163,8 @@ func (tx *Tx) listChanges(p *Plan) error {
 	case p.ID == 0 && kept > 0:
 		p.ID = kept
 		err = tx.exec("UPDATE plans SET run_id = ?, hash = ?, mapping_version = ?, created_at = ?, state = 'draft', creates = ?, adopts = ?, updates = ?, links = ?, holds = ?, alike = ?, lost = ? WHERE plan_id = ?",
-			p.RunID, p.Hash, p.Mapping, stamp(p.CreatedAt), p.Creates, p.Adopts, p.Updates, p.Links, p.Holds, p.Alike, p.Lost, p.ID)
+			p.RunID, p.Hash, p.Mapping, stamp(p.CreatedAt), p.Creates, p.Adopts, p.Updates, p.Links, p.Holds, p.Alike, p.Lost,
+			p.ID)
 	case p.ID == 0:
 		err = tx.insertPlan(p, PlanDraft)
 	}
@@ -167,13 +172,16 @@ func (tx *Tx) listChanges(p *Plan) error {
 		return err
 	}
 	var moves bool
-	if err := tx.row([]any{&moves}, "SELECT EXISTS (SELECT 1 FROM changes WHERE connection = ?1 AND state = 'pending' AND plan_id IS DISTINCT FROM ?2)", p.Connection, p.ID); err != nil || !moves {
+	if err := tx.row([]any{&moves},
+		"SELECT EXISTS (SELECT 1 FROM changes WHERE connection = ?1 AND state = 'pending' AND plan_id IS DISTINCT FROM ?2)",
+		p.Connection, p.ID); err != nil || !moves {
 		return err
 	}
 	if err := tx.approveEach(p.ID); err != nil {
 		return err
 	}
-	_, err = tx.changePending(p.Connection, "approved = "+approvedAs("c")+", plan_id = ?1, first_plan = CASE WHEN (SELECT q.hash FROM plans q WHERE q.plan_id = c.plan_id) = '' THEN ?1 ELSE coalesce(c.first_plan, c.plan_id, ?1) END",
+	_, err = tx.changePending(p.Connection,
+		"approved = "+approvedAs("c")+", plan_id = ?1, first_plan = CASE WHEN (SELECT q.hash FROM plans q WHERE q.plan_id = c.plan_id) = '' THEN ?1 ELSE coalesce(c.first_plan, c.plan_id, ?1) END",
 		"c.plan_id IS DISTINCT FROM ?1", p.ID)
 	return err
 }
@@ -181,9 +189,11 @@ func (tx *Tx) listChanges(p *Plan) error {
 // PlansNothing reports whether a plan of a connection would be empty and change no open question.
 // No change waits, no earlier plan waits or is approved, and no payer is lost or back since.
 func (l *Ledger) PlansNothing(ctx context.Context, connection string) (nothing bool, err error) {
-	if err := l.queryRow(ctx, `SELECT NOT EXISTS (SELECT 1 FROM changes WHERE connection = ?1 AND lane IN ('customer', 'mandate') AND state = 'pending')
+	if err := l.queryRow(ctx,
+		`SELECT NOT EXISTS (SELECT 1 FROM changes WHERE connection = ?1 AND lane IN ('customer', 'mandate') AND state = 'pending')
 		AND NOT EXISTS (SELECT 1 FROM plans WHERE connection = ?1 AND missing = 0 AND state IN ('waiting', 'approved'))
-		AND NOT EXISTS (SELECT 1 FROM source_records r WHERE r.connection = ?1 AND r.replan = 0 AND `+turned+`)`, connection).Scan(&nothing); err != nil {
+		AND NOT EXISTS (SELECT 1 FROM source_records r WHERE r.connection = ?1 AND r.replan = 0 AND `+turned+`)`,
+		connection).Scan(&nothing); err != nil {
 		return false, fmt.Errorf("look whether there is anything to plan: %w", err)
 	}
 	return nothing, nil
@@ -208,14 +218,18 @@ func (tx *Tx) SaveEmptyPlan(p *Plan, as PlanState) error {
 
 // insertPlan saves a plan, and numbers it.
 func (tx *Tx) insertPlan(p *Plan, as PlanState) error {
-	return tx.row([]any{&p.ID}, `INSERT INTO plans (connection, run_id, hash, mapping_version, created_at, state, creates, adopts, updates, links, holds, alike, lost)
+	return tx.row([]any{&p.ID},
+		`INSERT INTO plans (connection, run_id, hash, mapping_version, created_at, state, creates, adopts, updates, links, holds, alike, lost)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING plan_id`,
-		p.Connection, p.RunID, p.Hash, p.Mapping, stamp(p.CreatedAt), as, p.Creates, p.Adopts, p.Updates, p.Links, p.Holds, p.Alike, p.Lost)
+		p.Connection, p.RunID, p.Hash, p.Mapping, stamp(p.CreatedAt), as, p.Creates, p.Adopts, p.Updates, p.Links, p.Holds,
+		p.Alike, p.Lost)
 }
 
 // countHolds counts the records that wait for a person.
 func (tx *Tx) countHolds(p *Plan) error {
-	return connector.Wrap(tx.row([]any{&p.Holds}, "SELECT count(DISTINCT h.source_id) FROM attention h WHERE h.connection = ? AND "+keepsOnHold, p.Connection), "count the records that wait for a person")
+	return connector.Wrap(tx.row([]any{&p.Holds},
+		"SELECT count(DISTINCT h.source_id) FROM attention h WHERE h.connection = ? AND "+keepsOnHold, p.Connection),
+		"count the records that wait for a person")
 }
 
 // partOfPlan is the largest number of changes per statement, because SQLite keeps their old content
@@ -257,7 +271,8 @@ func (tx *Tx) changePlan(plan int64, set, which string, args ...any) (changed in
 	if err != nil {
 		return 0, err
 	}
-	return tx.changePending(connection, set, fmt.Sprintf("c.plan_id = ?%d AND %s", len(args)+1, which), append(args, plan)...)
+	return tx.changePending(connection, set, fmt.Sprintf("c.plan_id = ?%d AND %s", len(args)+1, which),
+		append(args, plan)...)
 }
 
 // hashPlan hashes the counted pending changes of a plan in a fixed order, together with their
@@ -265,20 +280,21 @@ func (tx *Tx) changePlan(plan int64, set, which string, args ...any) (changed in
 func (tx *Tx) hashPlan(p Plan) (string, error) {
 	// Sorted here: SQLite would sort them in memory, too, and as texts.
 	hashes := make([][sha256.Size]byte, 0, p.Creates+p.Adopts+p.Updates+p.Links)
-	if err := tx.each("SELECT change_hash FROM changes WHERE connection = ? AND state = 'pending'", []any{p.Connection}, func(scan func(...any) error) error {
-		var text sql.RawBytes
-		var hash [sha256.Size]byte
-		err := scan(&text)
-		if err != nil || len(text) == 0 { // its record is being forgotten
+	if err := tx.each("SELECT change_hash FROM changes WHERE connection = ? AND state = 'pending'", []any{p.Connection},
+		func(scan func(...any) error) error {
+			var text sql.RawBytes
+			var hash [sha256.Size]byte
+			err := scan(&text)
+			if err != nil || len(text) == 0 { // its record is being forgotten
+				return err
+			}
+			if len(text) != hex.EncodedLen(len(hash)) {
+				return fmt.Errorf("the hash of a change has %d digits", len(text))
+			}
+			_, err = hex.Decode(hash[:], text)
+			hashes = append(hashes, hash)
 			return err
-		}
-		if len(text) != hex.EncodedLen(len(hash)) {
-			return fmt.Errorf("the hash of a change has %d digits", len(text))
-		}
-		_, err = hex.Decode(hash[:], text)
-		hashes = append(hashes, hash)
-		return err
-	}); err != nil {
+		}); err != nil {
 		return "", err
 	}
 	slices.SortFunc(hashes, func(a, b [sha256.Size]byte) int { return bytes.Compare(a[:], b[:]) })
@@ -308,7 +324,8 @@ const touches = `(c.action = 'adopt' OR EXISTS (
 	  SELECT 1 FROM changes m WHERE m.connection = c.connection AND m.source_id = c.source_id AND m.action = 'create' AND m.state = 'done' AND m.change_id > p.parted)))))`
 
 func (tx *Tx) weighPlan(p *Plan) error {
-	if err := tx.row([]any{&p.Creates, &p.Adopts, &p.Updates, &p.Links, &p.Open.Creates, &p.Open.Changes, &p.Open.Blanks, &p.Open.Identity, &p.Open.Scopes, &p.Open.LeftOut}, `
+	if err := tx.row([]any{&p.Creates, &p.Adopts, &p.Updates, &p.Links, &p.Open.Creates, &p.Open.Changes, &p.Open.Blanks,
+		&p.Open.Identity, &p.Open.Scopes, &p.Open.LeftOut}, `
 		SELECT count(*) FILTER (WHERE action = 'create'), count(*) FILTER (WHERE action = 'adopt'),
 		       count(*) FILTER (WHERE action = 'update'), count(*) FILTER (WHERE action = 'link'),
 		       count(*) FILTER (WHERE `+isOpen+` AND action = 'create'),
@@ -347,7 +364,8 @@ func (o Over) args() []any {
 
 // WithinCount returns how many changes of a plan that is above limits count to none of these.
 func (tx *Tx) WithinCount(plan int64, o Over) (n int, err error) {
-	return n, tx.row([]any{&n}, "SELECT count(*) FROM changes c WHERE c.plan_id = ?6 AND c.state = 'pending' AND "+within, append(o.args(), plan)...)
+	return n, tx.row([]any{&n}, "SELECT count(*) FROM changes c WHERE c.plan_id = ?6 AND c.state = 'pending' AND "+within,
+		append(o.args(), plan)...)
 }
 
 // ApproveWithin lets the changes go that WithinCount counts. The others wait for a person, or

@@ -17,7 +17,8 @@ func key(value string) connector.Key { return connector.Key{Name: "acct", Value:
 // customer is what a mapping renders of a record.
 func customer(id, name string) connector.Customer {
 	return connector.Customer{
-		Name: name, People: []connector.Person{{Name: name, Email: id + "@example.com"}}, ExternalData: map[string]string{"acct": id},
+		Name: name, People: []connector.Person{{Name: name, Email: id + "@example.com"}},
+		ExternalData: map[string]string{"acct": id},
 	}
 }
 
@@ -42,7 +43,8 @@ func TestAPlanOfVeryManyChangesIsGatheredAndApprovedWhole(t *testing.T) {
 	for i := range many {
 		r := record(fmt.Sprint("c", i), "Ada")
 		records = append(records, r)
-		decisions = append(decisions, included(r, &NewChange{Action: connector.ActionCreate, Wanted: customer(r.SourceID, "Ada")}))
+		decisions = append(decisions,
+			included(r, &NewChange{Action: connector.ActionCreate, Wanted: customer(r.SourceID, "Ada")}))
 	}
 	d.save(run, acme, records...)
 	d.decide(run, acme, decisions...)
@@ -52,7 +54,8 @@ func TestAPlanOfVeryManyChangesIsGatheredAndApprovedWhole(t *testing.T) {
 		t.Fatalf("the plan creates %d, want %d", plan.Creates, many)
 	}
 	count := func(which string) int { return one[int](t, d.Ledger, "SELECT count(*) FROM changes c WHERE "+which) }
-	if of, none := count(fmt.Sprint("plan_id = ", plan.ID)), count("plan_id IN (SELECT plan_id FROM plans WHERE hash = '')"); of != many || none != 1 {
+	if of, none := count(fmt.Sprint("plan_id = ", plan.ID)),
+		count("plan_id IN (SELECT plan_id FROM plans WHERE hash = '')"); of != many || none != 1 {
 		t.Errorf("%d changes are of the plan and %d of none, want %d and 1", of, none, many)
 	}
 	d.do(func(tx *Tx) error { return tx.Approve(plan.ID, "Olive") })
@@ -108,10 +111,13 @@ func TestAnUnfinishedPlanIsSeenByNobody(t *testing.T) {
 	if last.ID <= held.ID || last.Creates != 3 {
 		t.Errorf("%+v, want a plan of 3 creates newer than %d", last, held.ID)
 	}
-	if n := one[int](t, d.Ledger, "SELECT count(*) FROM changes WHERE source_id = 'c3' AND plan_id = ?1 AND first_plan = ?1", last.ID); n != 1 {
+	if n := one[int](t, d.Ledger,
+		"SELECT count(*) FROM changes WHERE source_id = 'c3' AND plan_id = ?1 AND first_plan = ?1", last.ID); n != 1 {
 		t.Error("another plan than the last one lists a change of an unfinished plan")
 	}
-	if n := one[int](t, d.Ledger, "SELECT count(*) FROM changes WHERE source_id <> 'c3' AND plan_id = ?1 AND first_plan = ?2", last.ID, plan.ID); n != 2 {
+	if n := one[int](t, d.Ledger,
+		"SELECT count(*) FROM changes WHERE source_id <> 'c3' AND plan_id = ?1 AND first_plan = ?2", last.ID,
+		plan.ID); n != 2 {
 		t.Error("the last plan does not list the changes of the plan before")
 	}
 	if plans, err := d.StoredPlans(ctx, ""); err != nil || len(plans) != 3 {
@@ -205,7 +211,8 @@ func TestWhatIsBroughtInLineAfterARestoreCountsForTheLimits(t *testing.T) {
 		return errors.Join(tx.LinkPayer(c.Payer, "b1", true), tx.CloseDone(run, c), tx.MarkRestored())
 	})
 	d.do(func(tx *Tx) error { return tx.SetShown(d.payerOf(acme, "c1"), false) })
-	d.decide(run, acme, included(record("c1", "c1"), &NewChange{Action: connector.ActionUpdate, Wanted: c.Wanted, BillingID: "b1"}))
+	d.decide(run, acme, included(record("c1", "c1"),
+		&NewChange{Action: connector.ActionUpdate, Wanted: c.Wanted, BillingID: "b1"}))
 	if p := d.finishPlan(run); p.Updates != 1 || p.Open.Changes != 1 {
 		t.Errorf("%d updates, %d of them for the limits; want 1 and 1", p.Updates, p.Open.Changes)
 	}
@@ -232,7 +239,8 @@ func TestAnIdenticalPendingChangeStaysWithItsApproval(t *testing.T) {
 		t.Errorf("%d creates, %d of them not approved; want 1 and 0", p.Creates, p.Open.Creates)
 	}
 
-	d.decide(run, acme, included(edited, &NewChange{Action: connector.ActionCreate, Wanted: customer("c1", "Someone else")}))
+	d.decide(run, acme, included(edited,
+		&NewChange{Action: connector.ActionCreate, Wanted: customer("c1", "Someone else")}))
 	other := d.open(acme, "c1", LaneCustomer)
 	if other.ID == c.ID || other.Wanted.Name != "Someone else" {
 		t.Errorf("change %d wants %q, want a new change", other.ID, other.Wanted.Name)
@@ -248,7 +256,8 @@ func TestAnIdenticalPendingChangeStaysWithItsApproval(t *testing.T) {
 // covers S3
 func TestALaneHasOneOpenChange(t *testing.T) {
 	t.Parallel()
-	for _, state := range []connector.ChangeState{connector.ChangePending, connector.ChangeFrozen, connector.ChangeUnknown} {
+	for _, state := range []connector.ChangeState{connector.ChangePending, connector.ChangeFrozen,
+		connector.ChangeUnknown} {
 		t.Run(string(state), func(t *testing.T) {
 			t.Parallel()
 			d := newDesk(t)
@@ -262,7 +271,8 @@ func TestALaneHasOneOpenChange(t *testing.T) {
 			}
 			err := d.Do(t.Context(), func(tx *Tx) error {
 				var new additions
-				return errors.Join(tx.newChange(run, acme, "c1", LaneCustomer, "other", &NewChange{Action: connector.ActionCreate}, &new), tx.add(run, acme, new))
+				return errors.Join(tx.newChange(run, acme, "c1", LaneCustomer, "other", &NewChange{Action: connector.ActionCreate},
+					&new), tx.add(run, acme, new))
 			})
 			if err == nil {
 				t.Error("a second open change was accepted")
@@ -305,7 +315,8 @@ func TestARecordIsLookedAtAgainWhenAnotherSharesItsKeyAndWhenNoneDoesAnyMore(t *
 	decide(run, acme, "c2", "c1", false)       // two records of one source
 	decide(other, "globex", "g1", "c4", false) // one of another source, with the key of a linked payer
 	d.save(run, acme, record("c5", "c5"))      // an excluded record shares nothing
-	d.decide(run, acme, Decision{SourceID: "c5", ContentHash: record("c5", "c5").Hash(), Verdict: Excluded, Key: key("c3")})
+	d.decide(run, acme, Decision{SourceID: "c5", ContentHash: record("c5", "c5").Hash(), Verdict: Excluded,
+		Key: key("c3")})
 	if diff := cmp.Diff([][]string{{"c1", "c2", "c4"}, {"g1"}}, [][]string{woken(acme), woken("globex")}); diff != "" {
 		t.Errorf("woken (-want +got):\n%s", diff)
 	}
@@ -350,7 +361,8 @@ func TestAWaitingPlanThatSaysTheSameIsTheSamePlan(t *testing.T) {
 	if grown.ID == first.ID || grown.State != PlanDraft || grown.Creates != 2 {
 		t.Errorf("the grown plan is %+v, want a new draft of two creates", grown)
 	}
-	if err := d.Do(t.Context(), func(tx *Tx) error { return tx.Approve(first.ID, "ada") }); !errors.Is(err, ErrPlanNotWaiting) {
+	if err := d.Do(t.Context(), func(tx *Tx) error { return tx.Approve(first.ID, "ada") }); !errors.Is(err,
+		ErrPlanNotWaiting) {
 		t.Errorf("approving the superseded plan: got %v, want %v", err, ErrPlanNotWaiting)
 	}
 	if waiting, err := d.WaitingPlans(t.Context()); len(waiting) != 0 || err != nil {
@@ -375,7 +387,8 @@ func TestAPlanHashTellsTheMappingAndTheChangesApart(t *testing.T) {
 	if hash("m2") == before {
 		t.Error("another mapping has the same hash")
 	}
-	d.decide(run, acme, included(record("c1", "c1"), &NewChange{Action: connector.ActionCreate, Wanted: customer("c1", "Other")}))
+	d.decide(run, acme, included(record("c1", "c1"),
+		&NewChange{Action: connector.ActionCreate, Wanted: customer("c1", "Other")}))
 	if hash(mapping) == before {
 		t.Error("another value has the same hash")
 	}
@@ -393,7 +406,8 @@ func TestAPlanWeighsWhatNobodyHasApproved(t *testing.T) {
 	d.save(run, acme, r)
 	have := connector.Customer{Name: "Old", People: []connector.Person{{Email: "old@example.com", Phone: "1"}}}
 	want := connector.Customer{Name: "New", People: []connector.Person{{Email: "old@example.com"}}}
-	d.decide(run, acme, included(r, &NewChange{Action: connector.ActionUpdate, Wanted: want, Diff: connector.Diff(have, want), BillingID: "b3"}))
+	d.decide(run, acme, included(r,
+		&NewChange{Action: connector.ActionUpdate, Wanted: want, Diff: connector.Diff(have, want), BillingID: "b3"}))
 	d.link(acme, "c3", "b3")
 	d.save(run, acme, record("c5", "c5"))
 	d.decide(run, acme, Decision{SourceID: "c5", Verdict: Held, Topic: TopicRecord, Reason: connector.ReasonKeyBlank})

@@ -68,7 +68,8 @@ func process(t *testing.T, role string, opts Options, arg string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), self)
-	cmd.Env = append(os.Environ(), childRole+"="+role, childPath+"="+opts.Path, childKey+"="+opts.KeyFile, childArg+"="+arg)
+	cmd.Env = append(os.Environ(), childRole+"="+role, childPath+"="+opts.Path, childKey+"="+opts.KeyFile,
+		childArg+"="+arg)
 	return cmd
 }
 
@@ -167,7 +168,8 @@ func writeChild(opts Options, round string) error {
 }
 
 func storePair(tx *Tx, key string) error {
-	if _, err := tx.Receive(Delivery{Key: key, Type: "dd-mandate", BillingID: "c1", Body: []byte(key), State: connector.InboxReceived}); err != nil {
+	if _, err := tx.Receive(Delivery{Key: key, Type: "dd-mandate", BillingID: "c1", Body: []byte(key),
+		State: connector.InboxReceived}); err != nil {
 		return err
 	}
 	return tx.Audit(Entry{Actor: "test", Action: "receive", Subject: key, Reason: "kill test"})

@@ -82,7 +82,8 @@ const profilePage = 500
 func (l *Ledger) Profiles(ctx context.Context) iter.Seq2[[]Profile, error] {
 	return func(yield func([]Profile, error) bool) {
 		for after := ""; ; {
-			page, err := l.profiles(ctx, "f.billing_id > ?1 AND NOT EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = f.billing_id) ORDER BY f.billing_id"+limitTo, after, profilePage)
+			page, err := l.profiles(ctx,
+				"f.billing_id > ?1 AND NOT EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = f.billing_id) ORDER BY f.billing_id"+limitTo, after, profilePage)
 			if err != nil || len(page) == 0 {
 				if err != nil {
 					yield(nil, err)
@@ -110,7 +111,8 @@ func (l *Ledger) profiles(ctx context.Context, where string, args ...any) ([]Pro
 		id, pairs string
 		box       []byte
 	}
-	rows, err := list(ctx, l, `SELECT c.billing_id, c.key_values, f.profile FROM remote_profiles f JOIN remote_customers c ON c.billing_id = f.billing_id
+	rows, err := list(ctx, l,
+		`SELECT c.billing_id, c.key_values, f.profile FROM remote_profiles f JOIN remote_customers c ON c.billing_id = f.billing_id
 		WHERE c.digest <> '' AND `+where, args, func(r *row) []any { return []any{&r.id, &r.pairs, &r.box} })
 	if err != nil {
 		return nil, fmt.Errorf("read the profiles of customers: %w", err)
@@ -138,7 +140,8 @@ func (l *Ledger) profiles(ctx context.Context, where string, args ...any) ([]Pro
 func (l *Ledger) LinkedPages(ctx context.Context) iter.Seq2[[]Payer, error] {
 	return func(yield func([]Payer, error) bool) {
 		for after := ""; ; {
-			page, err := l.payers(ctx, "SELECT "+payerColumns+" FROM payers p WHERE p.billing_id > ? ORDER BY p.billing_id"+limitTo, after, profilePage)
+			page, err := l.payers(ctx,
+				"SELECT "+payerColumns+" FROM payers p WHERE p.billing_id > ? ORDER BY p.billing_id"+limitTo, after, profilePage)
 			if err != nil || len(page) == 0 {
 				if err != nil {
 					yield(nil, err)
@@ -154,5 +157,6 @@ func (l *Ledger) LinkedPages(ctx context.Context) iter.Seq2[[]Payer, error] {
 
 // KeyNames returns the names of the keys that payers have.
 func (l *Ledger) KeyNames(ctx context.Context) ([]string, error) {
-	return list(ctx, l, "SELECT DISTINCT key_name FROM payers WHERE key_name <> ''", nil, func(s *string) []any { return []any{s} })
+	return list(ctx, l, "SELECT DISTINCT key_name FROM payers WHERE key_name <> ''", nil,
+		func(s *string) []any { return []any{s} })
 }

@@ -20,7 +20,8 @@ type ProvedOrganisation struct {
 // ProvedOrganisation returns the proof of a connection.
 func (l *Ledger) ProvedOrganisation(ctx context.Context, connection string) (p ProvedOrganisation, err error) {
 	var at sql.NullString
-	err = l.queryRow(ctx, "SELECT tenant_id, tenant_name, proved_at, proved_by FROM connections WHERE name = ?", connection).Scan(&p.ID, &p.Name, &at, &p.By)
+	err = l.queryRow(ctx, "SELECT tenant_id, tenant_name, proved_at, proved_by FROM connections WHERE name = ?",
+		connection).Scan(&p.ID, &p.Name, &at, &p.By)
 	if errors.Is(err, sql.ErrNoRows) {
 		return p, nil
 	}
@@ -36,7 +37,8 @@ func (l *Ledger) ProvedOrganisation(ctx context.Context, connection string) (p P
 // ProveOrganisation stores the organisation that the accounting system has just named for a
 // connection. It reports false, and keeps nothing, if the connection is bound to another one.
 func (tx *Tx) ProveOrganisation(connection, id, by string) (bool, error) {
-	n, err := tx.count("UPDATE connections SET proved_at = ?, proved_by = ? WHERE name = ? AND tenant_id = ?", stamp(tx.now), by, connection, id)
+	n, err := tx.count("UPDATE connections SET proved_at = ?, proved_by = ? WHERE name = ? AND tenant_id = ?",
+		stamp(tx.now), by, connection, id)
 	if err != nil {
 		return false, fmt.Errorf("keep the organisation of %s: %w", connection, err)
 	}
@@ -45,5 +47,6 @@ func (tx *Tx) ProveOrganisation(connection, id, by string) (bool, error) {
 
 // DoubtOrganisation has the organisation of a connection asked anew by the next run.
 func (tx *Tx) DoubtOrganisation(connection string) error {
-	return connector.Wrap(tx.exec("UPDATE connections SET proved_at = NULL, proved_by = '' WHERE name = ?", connection), "have the organisation of %s asked anew", connection)
+	return connector.Wrap(tx.exec("UPDATE connections SET proved_at = NULL, proved_by = '' WHERE name = ?", connection),
+		"have the organisation of %s asked anew", connection)
 }

@@ -103,7 +103,8 @@ type toldRow struct {
 }
 
 func (r *toldRow) dest() []any {
-	return []any{&r.Connection, &r.SourceID, &r.Reason, &r.Detail, &r.Since, &r.put.Until, &r.put.At, &r.put.By, &r.put.Note}
+	return []any{&r.Connection, &r.SourceID, &r.Reason, &r.Detail, &r.Since, &r.put.Until, &r.put.At, &r.put.By,
+		&r.put.Note}
 }
 
 // shown returns the row for the caller.
@@ -117,7 +118,9 @@ func (r toldRow) shown() AttentionRow {
 // PutOff notes a person's wish to see a report on a record again at a time, and not before. It reports false
 // if there is no such finding.
 func (tx *Tx) PutOff(id RecordID, reason connector.Reason, until time.Time, word Entry) (told bool, err error) {
-	if err := tx.row([]any{&told}, "SELECT count(*) > 0 FROM v_attention WHERE connection = ? AND source_id = ? AND reason = ?", id.Connection, id.SourceID, reason); err != nil || !told {
+	if err := tx.row([]any{&told},
+		"SELECT count(*) > 0 FROM v_attention WHERE connection = ? AND source_id = ? AND reason = ?", id.Connection,
+		id.SourceID, reason); err != nil || !told {
 		return false, err
 	}
 	seq, err := tx.said(word)
@@ -134,7 +137,8 @@ func (tx *Tx) PutOff(id RecordID, reason connector.Reason, until time.Time, word
 
 // TellNow revokes PutOff. It reports false where nothing was put off.
 func (tx *Tx) TellNow(id RecordID, reason connector.Reason, word Entry) (news bool, err error) {
-	n, err := tx.count("DELETE FROM put_off WHERE connection = ? AND source_id = ? AND reason = ? AND until > ?", id.Connection, id.SourceID, reason, stamp(tx.now))
+	n, err := tx.count("DELETE FROM put_off WHERE connection = ? AND source_id = ? AND reason = ? AND until > ?",
+		id.Connection, id.SourceID, reason, stamp(tx.now))
 	if err != nil || n == 0 {
 		return false, err
 	}

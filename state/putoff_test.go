@@ -20,7 +20,8 @@ func TestWhatIsPutOffIsToldWhenItsTimeHasComeOrTheReasonReturns(t *testing.T) {
 	}
 	put := func() (news bool) {
 		d.do(func(tx *Tx) (err error) {
-			news, err = tx.PutOff(who, connector.ReasonRejected, d.Now().Add(time.Hour), Entry{Actor: "ada", Action: "put off", Reason: "she calls on Friday"})
+			news, err = tx.PutOff(who, connector.ReasonRejected, d.Now().Add(time.Hour),
+				Entry{Actor: "ada", Action: "put off", Reason: "she calls on Friday"})
 			return err
 		})
 		return news
@@ -32,7 +33,8 @@ func TestWhatIsPutOffIsToldWhenItsTimeHasComeOrTheReasonReturns(t *testing.T) {
 			rows, err := d.Attention(t.Context(), f)
 			page, pageErr := d.AttentionPage(t.Context(), f, AttentionRow{})
 			if err != nil || pageErr != nil || len(rows) != want || len(page) != want {
-				t.Errorf("%s, %q: %d rows and %d of a page, want %d (%v, %v)", when, which, len(rows), len(page), want, err, pageErr)
+				t.Errorf("%s, %q: %d rows and %d of a page, want %d (%v, %v)", when, which, len(rows), len(page), want, err,
+					pageErr)
 			}
 		}
 		counts, err := d.ReasonCounts(t.Context())
@@ -54,7 +56,8 @@ func TestWhatIsPutOffIsToldWhenItsTimeHasComeOrTheReasonReturns(t *testing.T) {
 	expect("put off", 0, 1)
 	rows, err := d.AttentionOf(t.Context(), who.Connection, who.SourceID)
 	rows = slices.DeleteFunc(rows, func(r AttentionRow) bool { return r.Reason != string(connector.ReasonRejected) })
-	if err != nil || len(rows) != 1 || rows[0].PutOff == nil || rows[0].PutOff.By != "ada" || rows[0].PutOff.Note != "she calls on Friday" {
+	if err != nil || len(rows) != 1 || rows[0].PutOff == nil || rows[0].PutOff.By != "ada" ||
+		rows[0].PutOff.Note != "she calls on Friday" {
 		t.Errorf("of the record it is told %+v, %v", rows, err)
 	}
 	told()
@@ -82,7 +85,8 @@ func TestAPageHasWhatIsToldTwiceOfOneRecordInOneRow(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.fill(4)
-	ids, err := list(t.Context(), d.Ledger, "SELECT source_id FROM source_records ORDER BY source_id LIMIT 2", nil, func(s *string) []any { return []any{s} })
+	ids, err := list(t.Context(), d.Ledger, "SELECT source_id FROM source_records ORDER BY source_id LIMIT 2", nil,
+		func(s *string) []any { return []any{s} })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +119,8 @@ func TestEveryCountOfWhatNeedsAPersonAgreesWithItsList(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.fill(5)
-	ids, err := list(t.Context(), d.Ledger, "SELECT connection, source_id FROM source_records ORDER BY source_id", nil, func(id *RecordID) []any { return []any{&id.Connection, &id.SourceID} })
+	ids, err := list(t.Context(), d.Ledger, "SELECT connection, source_id FROM source_records ORDER BY source_id", nil,
+		func(id *RecordID) []any { return []any{&id.Connection, &id.SourceID} })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +145,8 @@ func TestEveryCountOfWhatNeedsAPersonAgreesWithItsList(t *testing.T) {
 		}
 		funnel, err := d.Funnel(t.Context())
 		if err != nil || funnel.Attention[string(reason)] != now || funnel.PutOff[string(reason)] != off {
-			t.Errorf("%s: the funnel counts %v and %v put off, want %d and %d (%v)", when, funnel.Attention, funnel.PutOff, now, off, err)
+			t.Errorf("%s: the funnel counts %v and %v put off, want %d and %d (%v)", when, funnel.Attention, funnel.PutOff, now,
+				off, err)
 		}
 		numbers, err := d.NewCounter().Count(t.Context())
 		got := AttentionCount{}
@@ -156,7 +162,8 @@ func TestEveryCountOfWhatNeedsAPersonAgreesWithItsList(t *testing.T) {
 			t.Errorf("%s: %d records are listed, want %d (%v)", when, n, now, err)
 		}
 		told := map[RecordID]bool{}
-		if err := d.EachAttention(t.Context(), Filter{PutOff: NotPutOff, Alone: true}, func(r AttentionRow) error { told[RecordID{r.Connection, r.SourceID}] = true; return nil }); err != nil {
+		if err := d.EachAttention(t.Context(), Filter{PutOff: NotPutOff, Alone: true},
+			func(r AttentionRow) error { told[RecordID{r.Connection, r.SourceID}] = true; return nil }); err != nil {
 			t.Fatal(err)
 		}
 		if n, err := d.CountRecords(t.Context(), RecordFilter{Told: true}); err != nil || n != len(told) {

@@ -28,7 +28,8 @@ func (l *Ledger) QuarantinedAfter(ctx context.Context, id int64, limit int) ([]Q
 		at  string
 		box []byte
 	}
-	rows, err := list(ctx, l, "SELECT inbox_id, delivery_key, event_type, type_header, received_at, body FROM inbox WHERE state = 'quarantined' AND inbox_id > ? ORDER BY inbox_id"+limitTo,
+	rows, err := list(ctx, l,
+		"SELECT inbox_id, delivery_key, event_type, type_header, received_at, body FROM inbox WHERE state = 'quarantined' AND inbox_id > ? ORDER BY inbox_id"+limitTo,
 		[]any{id, limit}, func(r *row) []any { return []any{&r.ID, &r.Key, &r.Type, &r.TypeHeader, &r.at, &r.box} })
 	if err != nil {
 		return nil, fmt.Errorf("read the quarantine: %w", err)
@@ -36,7 +37,8 @@ func (l *Ledger) QuarantinedAfter(ctx context.Context, id int64, limit int) ([]Q
 	out := make([]QuarantinedDelivery, len(rows))
 	for i, r := range rows {
 		out[i] = r.QuarantinedDelivery
-		out[i].ReceivedAt, _ = parseTime(sql.NullString{String: r.at, Valid: true}) // one that cannot be read hides no delivery
+		// one that cannot be read hides no delivery
+		out[i].ReceivedAt, _ = parseTime(sql.NullString{String: r.at, Valid: true})
 		if len(r.box) > 0 {
 			if out[i].Body, err = l.seal.open(r.box, place("inbox", "body", r.Key)); err != nil {
 				return nil, err
@@ -53,7 +55,8 @@ type KnownIDs struct{ Customers, Mandates *connector.IDs }
 func (l *Ledger) KnownIDs(ctx context.Context) (k KnownIDs, err error) {
 	read := func(query string) (*connector.IDs, error) {
 		out := connector.NewIDs()
-		return out, each(ctx, l, query, nil, func(id *string) []any { return []any{id} }, func(id string) error { out.Add(id); return nil })
+		return out, each(ctx, l, query, nil, func(id *string) []any { return []any{id} },
+			func(id string) error { out.Add(id); return nil })
 	}
 	var errs [2]error
 	k.Customers, errs[0] = read("SELECT billing_id FROM payers WHERE billing_id <> '' UNION ALL SELECT billing_id FROM remote_customers WHERE billing_id <> ''")
@@ -108,9 +111,11 @@ const streakSeen = 500
 
 // NotUnderstoodSince returns how many of the newest deliveries of counted types were not understood
 // in a row, and when the first came. Ignored deliveries do not count.
-func (l *Ledger) NotUnderstoodSince(ctx context.Context, counts func(eventType string) bool) (n int, since time.Time, err error) {
+func (l *Ledger) NotUnderstoodSince(ctx context.Context, counts func(eventType string) bool) (n int, since time.Time,
+	err error) {
 	type row struct{ state, eventType, at string }
-	rows, err := list(ctx, l, "SELECT state, event_type, received_at FROM inbox ORDER BY inbox_id DESC"+limitTo, []any{streakSeen},
+	rows, err := list(ctx, l, "SELECT state, event_type, received_at FROM inbox ORDER BY inbox_id DESC"+limitTo,
+		[]any{streakSeen},
 		func(r *row) []any { return []any{&r.state, &r.eventType, &r.at} })
 	if err != nil {
 		return 0, since, fmt.Errorf("read the newest deliveries: %w", err)

@@ -13,7 +13,8 @@ import (
 )
 
 func quarantinedDelivery(key, eventType, body string) Delivery {
-	return Delivery{Key: key, Type: eventType, Body: []byte(body), State: connector.InboxQuarantined, Detail: "It names neither a customer nor a mandate."}
+	return Delivery{Key: key, Type: eventType, Body: []byte(body), State: connector.InboxQuarantined,
+		Detail: "It names neither a customer nor a mandate."}
 }
 
 func TestTheQuarantineIsReadInParts(t *testing.T) {
@@ -88,7 +89,8 @@ func TestTypesAreCountedFromTheInbox(t *testing.T) {
 	last := d.Now()
 	got, err := d.EventTypes(t.Context())
 	want := []EventType{
-		{Type: "zebra.new", Count: 5, First: began, Last: began.Add(4 * time.Minute), Quarantined: 5, QuarantinedAt: began, QuarantinedLast: began.Add(4 * time.Minute)},
+		{Type: "zebra.new", Count: 5, First: began, Last: began.Add(4 * time.Minute), Quarantined: 5, QuarantinedAt: began,
+			QuarantinedLast: began.Add(4 * time.Minute)},
 		{Count: 1, First: last, Last: last, Quarantined: 1, QuarantinedAt: last, QuarantinedLast: last},
 		{Type: "dd-mandate", Count: 1, First: last, Last: last},
 	}

@@ -85,7 +85,8 @@ func (tx *Tx) saveHeld(k *Known, h HeldValues) error {
 		  read_values = CASE WHEN read_digest = ?6 THEN read_values ELSE ?7 END, read_digest = ?6, updated_at = coalesce(?9, updated_at),
 		  shown_at = CASE WHEN ?8 = 1 THEN (SELECT ticket FROM ledger) ELSE shown_at END,
 		  confirmed_at = CASE WHEN ?8 = 1 AND ?5 <> '' THEN (SELECT ticket FROM ledger) ELSE confirmed_at END
-		WHERE connection = ?1 AND source_id = ?2 AND NOT `+isForgotten, p.Connection, p.SourceID, applied, hash, shows, digest, box, looked, at); err != nil || !looked {
+		WHERE connection = ?1 AND source_id = ?2 AND NOT `+isForgotten, p.Connection, p.SourceID, applied, hash, shows,
+		digest, box, looked, at); err != nil || !looked {
 		return err
 	}
 	if tx.Touch(p); hash == p.AppliedHash && shows == p.Shows {

@@ -36,7 +36,8 @@ func TestWhatACustomerWasReadToHoldIsKeptUntilItIsNewsNoMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.do(func(tx *Tx) error {
-		if _, err := tx.SaveRemote(connector.RemoteCustomer{ID: "b-c1", Name: canaryName, ExternalData: map[string]string{"acct": "c1"}}, ticket); err != nil {
+		if _, err := tx.SaveRemote(connector.RemoteCustomer{ID: "b-c1", Name: canaryName,
+			ExternalData: map[string]string{"acct": "c1"}}, ticket); err != nil {
 			return err
 		}
 		if err := tx.SetConfirmed(payer()); err != nil {
@@ -53,7 +54,8 @@ func TestWhatACustomerWasReadToHoldIsKeptUntilItIsNewsNoMore(t *testing.T) {
 	if !bytes.Equal(kept, one[[]byte](t, d.Ledger, box)) { // sealed again, it would be another one
 		t.Error("a read that shows the same was written")
 	}
-	if h, err := d.Held(t.Context(), RecordID{acme, "c1"}); err != nil || h.Payer.Read == nil || len(h.Payer.Read.Differs) != 1 {
+	if h, err := d.Held(t.Context(), RecordID{acme, "c1"}); err != nil || h.Payer.Read == nil ||
+		len(h.Payer.Read.Differs) != 1 {
 		t.Errorf("the payer's export holds %+v, %v", h.Payer, err)
 	}
 	d.do(func(tx *Tx) error { return tx.SetApplied(payer(), personalCustomer("c1")) })

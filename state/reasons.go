@@ -28,7 +28,9 @@ func (tx *Tx) keepReason(m connector.Mandate) error {
 	}
 	var seq int64
 	var known bool
-	err := tx.row([]any{&seq, &known}, `SELECT h.seq, EXISTS (SELECT 1 FROM failure_reasons f WHERE f.seq = h.seq) OR `+fmt.Sprintf(ofForgotten, "h.billing_id")+`
+	err := tx.row([]any{&seq, &known},
+		`SELECT h.seq, EXISTS (SELECT 1 FROM failure_reasons f WHERE f.seq = h.seq) OR `+fmt.Sprintf(ofForgotten,
+			"h.billing_id")+`
 		FROM mandate_history h WHERE h.mandate_id = ? ORDER BY h.seq DESC LIMIT 1`, m.ID)
 	if err != nil || known {
 		return err
@@ -48,7 +50,8 @@ func (l *Ledger) FailureReasons(ctx context.Context, mandateID string) ([]Failur
 	}
 	out := []FailureReason{}
 	err := each(ctx, l, `SELECT f.seq, h.observed_at, h.to_status, f.reason FROM failure_reasons f JOIN mandate_history h ON h.seq = f.seq
-		WHERE f.mandate_id = ? ORDER BY f.seq`, []any{mandateID}, func(r *row) []any { return []any{&r.seq, &r.ObservedAt, &r.Status, &r.box} },
+		WHERE f.mandate_id = ? ORDER BY f.seq`, []any{mandateID},
+		func(r *row) []any { return []any{&r.seq, &r.ObservedAt, &r.Status, &r.box} },
 		func(r row) error {
 			code, err := l.seal.open(r.box, placeOfReason(r.seq))
 			if err != nil {

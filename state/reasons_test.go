@@ -51,7 +51,8 @@ func TestAReasonStaysBesideTheStatusThatItCameWith(t *testing.T) {
 func TestReasonsAreKeptForThirteenMonths(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	d.mandate(connector.Mandate{Status: connector.MandateCancelled, FailureReason: connector.NewSecret("AC04")}, connector.CauseSweep)
+	d.mandate(connector.Mandate{Status: connector.MandateCancelled, FailureReason: connector.NewSecret("AC04")},
+		connector.CauseSweep)
 	limits := Retention{Bodies: 9999 * time.Hour, Details: 9999 * time.Hour}
 	for _, step := range []struct {
 		after time.Duration
@@ -73,7 +74,8 @@ func TestReasonsAreKeptForThirteenMonths(t *testing.T) {
 
 func TestReasonsOfAnEarlierVersionComeBesideTheirStatus(t *testing.T) {
 	t.Parallel()
-	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(readFile(t, filepath.Join("..", "connector", "syncer", "testdata", "before", "schema12", "ledger-key.txt")))))
+	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(readFile(t,
+		filepath.Join("..", "connector", "syncer", "testdata", "before", "schema12", "ledger-key.txt")))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +86,8 @@ func TestReasonsOfAnEarlierVersionComeBesideTheirStatus(t *testing.T) {
 	l := upgraded(t)
 	id := column(t, l, "SELECT min(mandate_id) FROM mandates")
 	status := column(t, l, "SELECT to_status FROM mandate_history WHERE seq = (SELECT max(seq) FROM mandate_history WHERE mandate_id = '"+id+"')")
-	l = upgraded(t, fmt.Sprintf("UPDATE mandates SET failure_reason = x'%x' WHERE mandate_id = '%s'", seal.box([]byte("AC04"), place("mandates", "failure_reason", id)), id))
+	l = upgraded(t, fmt.Sprintf("UPDATE mandates SET failure_reason = x'%x' WHERE mandate_id = '%s'",
+		seal.box([]byte("AC04"), place("mandates", "failure_reason", id)), id))
 	got, err := l.FailureReasons(t.Context(), id)
 	if err != nil || len(got) != 1 || got[0].Code != "AC04" || got[0].Status != status {
 		t.Errorf("kept is %+v, %v; want AC04 beside %s", got, err, status)

@@ -109,7 +109,8 @@ func TestOnlyACommitThatWasUnderWayHasAnOutcomeThatIsNotKnown(t *testing.T) {
 				return c.at(d)
 			}
 			err := d.Do(t.Context(), func(tx *Tx) error { return errors.Join(note("first")(tx), note("second")(tx)) })
-			if errors.Is(err, ErrOutcomeUnknown) != c.unknown || errors.Is(err, ErrConnectionLost) == c.unknown || Unwritable(err) == c.unknown {
+			if errors.Is(err, ErrOutcomeUnknown) != c.unknown || errors.Is(err, ErrConnectionLost) == c.unknown ||
+				Unwritable(err) == c.unknown {
 				t.Errorf("the write: %v", err)
 			}
 			d.goesOn(c.kept)
@@ -137,11 +138,13 @@ func TestAWriterThatConnectsAnewOpensNoOtherFile(t *testing.T) {
 		t.Errorf("the batch: %v", err)
 	}
 	for range 2 {
-		if err := d.Do(t.Context(), note("afterwards")); !errors.Is(err, ErrMoved) || !strings.Contains(err.Error(), "open the ledger") {
+		if err := d.Do(t.Context(), note("afterwards")); !errors.Is(err, ErrMoved) ||
+			!strings.Contains(err.Error(), "open the ledger") {
 			t.Errorf("afterwards: %v", err)
 		}
 	}
-	if err := errors.Join(os.Rename(d.opts.Path, other.opts.Path), os.Rename(d.opts.Path+".away", d.opts.Path)); err != nil {
+	if err := errors.Join(os.Rename(d.opts.Path, other.opts.Path),
+		os.Rename(d.opts.Path+".away", d.opts.Path)); err != nil {
 		t.Fatal(err)
 	}
 	d.goesOn(1)

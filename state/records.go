@@ -90,7 +90,8 @@ func (tx *Tx) saveRecords(connection string, records []connector.Record) (held m
 		}
 		args = append(args, recordRow(r, hashes[i], box)...)
 	}
-	return held, tx.insertRows("INSERT INTO source_records (connection, updated_at, "+recordRowColumns+") VALUES ", "(?1, ?2, ?, ?, ?, ?, ?, ?, ?)", args,
+	return held, tx.insertRows("INSERT INTO source_records (connection, updated_at, "+recordRowColumns+") VALUES ",
+		"(?1, ?2, ?, ?, ?, ?, ?, ?, ?)", args,
 		` ON CONFLICT (connection, source_id) DO UPDATE SET content_hash = excluded.content_hash, record = excluded.record,
 		  planned_hash = CASE source_records.planned_hash WHEN '`+sameContent+`' THEN source_records.content_hash ELSE source_records.planned_hash END,
 		  state = excluded.state, unreadable = excluded.unreadable, source_time = excluded.source_time, origin = excluded.origin,
@@ -131,7 +132,8 @@ func (tx *Tx) DropUnseen(run int64, connection string) error {
 	const unseen = `EXISTS (SELECT 1 FROM source_records r WHERE r.connection = %[1]s.connection AND r.source_id = %[1]s.source_id AND r.missed = 1)`
 	const known = `EXISTS (SELECT 1 FROM payers p WHERE p.connection = %[1]s.connection AND p.source_id = %[1]s.source_id AND (p.billing_id IS NOT NULL
 		OR EXISTS (SELECT 1 FROM changes c WHERE c.connection = p.connection AND c.source_id = p.source_id AND c.lane = 'customer' AND c.state <> 'pending' AND ` + openStates + `)))`
-	if err := tx.each("SELECT source_id FROM attention WHERE connection = ? AND "+fmt.Sprintf(unseen, "attention")+" AND NOT "+fmt.Sprintf(known, "attention"), []any{connection}, func(scan func(...any) error) error {
+	if err := tx.each("SELECT source_id FROM attention WHERE connection = ? AND "+fmt.Sprintf(unseen,
+		"attention")+" AND NOT "+fmt.Sprintf(known, "attention"), []any{connection}, func(scan func(...any) error) error {
 		id := RecordID{Connection: connection}
 		err := scan(&id.SourceID)
 		tx.touched(id)
@@ -141,7 +143,8 @@ func (tx *Tx) DropUnseen(run int64, connection string) error {
 	}
 	for _, query := range []string{
 		`UPDATE changes SET state = 'void', updated_at = ?2 WHERE connection = ?1 AND state = 'pending' AND unlinks = 0 AND ` + fmt.Sprintf(unseen, "changes"),
-		`UPDATE source_records SET planned_hash = '', replan = 0, rests = 0, decision = CASE WHEN ` + fmt.Sprintf(known, "source_records") + ` THEN decision ELSE 'none' END
+		`UPDATE source_records SET planned_hash = '', replan = 0, rests = 0, decision = CASE WHEN ` +
+			fmt.Sprintf(known, "source_records") + ` THEN decision ELSE 'none' END
 			WHERE connection = ?1 AND missed = 1 AND (planned_hash <> '' OR replan = 1 OR rests = 1) AND ?2 <> ''`,
 		"UPDATE source_records SET unseen = 1 WHERE connection = ?1 AND missed = 1 AND unseen = 0 AND ?2 <> ''",
 	} {
@@ -161,12 +164,13 @@ type Candidate struct {
 	GivenUp     bool   // a person said that it is not to be connected
 	GivenUpOf   string // what the mapping made of it then
 	Asking      connector.AskDecision
-	Forgotten   Forgotten      // why nothing but the record's id is kept
-	Payer       *Payer         // nil when the record was never included
-	Facts       protocol.Facts // what is known of the payer, but for its record, its rivals, and the key of one without a customer
-	Rival       string         // another record that has the payer's key; "" for none
-	Stands      string         // for Decision.Stands
-	LabelledBy  string         // the mapping version that made its label; "" for none
+	Forgotten   Forgotten // why nothing but the record's id is kept
+	Payer       *Payer    // nil when the record was never included
+	// what is known of the payer, but for its record, its rivals, and the key of one without a customer
+	Facts      protocol.Facts
+	Rival      string // another record that has the payer's key; "" for none
+	Stands     string // for Decision.Stands
+	LabelledBy string // the mapping version that made its label; "" for none
 
 	// Adopting is the customer that a planned change adopts after a read without objections; "" for
 	// none. Known of stored records alone.
@@ -180,7 +184,8 @@ type Candidate struct {
 // that depend on others are always included. It omits records with an open frozen or unknown change: their
 // sent bytes come first. there excludes records that the last complete reading of a snapshot missed, unless a
 // person unlinked their customers.
-func (l *Ledger) Candidates(ctx context.Context, connection, mapping string, there bool, after string, limit int) ([]Candidate, error) {
+func (l *Ledger) Candidates(ctx context.Context, connection, mapping string, there bool, after string,
+	limit int) ([]Candidate, error) {
 	return l.candidates(ctx, connection, `r.source_id > ?2 AND (r.unseen = 0 OR ?3 = 0 OR p.unlink_at > 0)
 		  AND (NOT `+isPlanned+` OR NOT `+plannedWith("?4")+` OR r.replan = 1 OR r.rests = 1)
 		  AND NOT EXISTS (SELECT 1 FROM changes c WHERE c.connection = r.connection AND c.source_id = r.source_id
@@ -189,12 +194,14 @@ func (l *Ledger) Candidates(ctx context.Context, connection, mapping string, the
 
 const recordColumns = `r.source_id, r.content_hash, r.record, r.same_as, r.given_up_of, r.asking, r.forgotten,
 	coalesce((SELECT substr(b.mapping, length('` + labelForm + `') + 1) FROM labels b
-	  WHERE b.connection = r.connection AND b.source_id = r.source_id AND substr(b.mapping, 1, length('` + labelForm + `')) = '` + labelForm + `'), '')`
+	  WHERE b.connection = r.connection AND b.source_id = r.source_id AND substr(b.mapping, 1, length('` + labelForm +
+	`')) = '` + labelForm + `'), '')`
 
 // candidates returns the records under the condition where, in order. ?1 is the connection, and the
 // last of args is the limit.
 func (l *Ledger) candidates(ctx context.Context, connection, where string, args ...any) ([]Candidate, error) {
-	out, err := collect("read the records to plan", func(scan scanner) (Candidate, error) { return l.scanCandidate(scan, connection) })(
+	out, err := collect("read the records to plan",
+		func(scan scanner) (Candidate, error) { return l.scanCandidate(scan, connection) })(
 		l.query(ctx, "SELECT "+recordColumns+", "+payerColumns+", "+factColumns+`
 		FROM source_records r `+factFrom+`
 		WHERE r.connection = ?1 AND `+where+`
@@ -226,7 +233,8 @@ func (l *Ledger) scanCandidate(scan scanner, connection string, more ...any) (Ca
 	var box []byte
 	var p payerRow
 	var f factRow
-	if err := scan(slices.Concat([]any{&id, &c.ContentHash, &box, &same, &c.GivenUpOf, &c.Asking, &c.Forgotten, &c.LabelledBy}, p.dest(), f.dest(), more)...); err != nil {
+	if err := scan(slices.Concat([]any{&id, &c.ContentHash, &box, &same, &c.GivenUpOf, &c.Asking, &c.Forgotten,
+		&c.LabelledBy}, p.dest(), f.dest(), more)...); err != nil {
 		return c, fmt.Errorf("read a record to plan: %w", err)
 	}
 	c.Stands, c.GivenUp = f.stands(p), f.givenUp != 0
@@ -287,7 +295,8 @@ func (tx *Tx) Hold(p Payer, to connector.LinkState, reason connector.Reason) err
 // LookNext makes the next plan look at a payer's record. Unlike ReplanRecord it keeps no
 // run from being complete: nothing is known to be left to do.
 func (tx *Tx) LookNext(p Payer) error {
-	return tx.exec("UPDATE source_records SET rests = 1 WHERE connection = ? AND source_id = ? AND rests = 0", p.Connection, p.SourceID)
+	return tx.exec("UPDATE source_records SET rests = 1 WHERE connection = ? AND source_id = ? AND rests = 0",
+		p.Connection, p.SourceID)
 }
 
 // lookNextAt makes the next plan look at the unlinked records with one of these keys, in their indexed form, because a
@@ -296,7 +305,8 @@ func (tx *Tx) lookNextAt(keys []connector.Key) error {
 	for _, key := range keys {
 		if err := tx.exec(`UPDATE source_records SET rests = 1 WHERE rests = 0 AND decision <> 'excluded' AND (connection, source_id) IN (
 			SELECT p.connection, p.source_id FROM payers p WHERE p.key_name = ?1 AND p.billing_id IS NULL
-			AND (p.key_value = ?2 OR p.key_value > ?2 || char(31) AND p.key_value < ?2 || char(32)))`, key.Name, key.ScopedValue()); err != nil {
+			AND (p.key_value = ?2 OR p.key_value > ?2 || char(31) AND p.key_value < ?2 || char(32)))`, key.Name,
+			key.ScopedValue()); err != nil {
 			return err
 		}
 	}
@@ -324,13 +334,15 @@ func (tx *Tx) RetryRecord(connection, sourceID string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	n, err := tx.count("UPDATE source_records SET replan = 1, retried_at = ? WHERE connection = ? AND source_id = ?", ticket, connection, sourceID)
+	n, err := tx.count("UPDATE source_records SET replan = 1, retried_at = ? WHERE connection = ? AND source_id = ?",
+		ticket, connection, sourceID)
 	return n > 0, err
 }
 
 // IsRetried reports whether a person's retry of the record is still open.
 func (tx *Tx) IsRetried(connection, sourceID string) (bool, error) {
-	return txSingle[bool](tx, `SELECT count(*) > 0 FROM source_records r LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
+	return txSingle[bool](tx,
+		`SELECT count(*) > 0 FROM source_records r LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
 		WHERE r.connection = ?1 AND r.source_id = ?2 AND r.replan = 1
 		AND r.retried_at > max(coalesce(p.shown_at, 0), coalesce(p.confirmed_at, 0), coalesce(p.answered_at, 0),
 		  (SELECT coalesce(max(c.ended_at), 0) FROM changes c WHERE c.connection = r.connection AND c.source_id = r.source_id))`, connection, sourceID)

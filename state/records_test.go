@@ -77,7 +77,8 @@ func TestSavePageKeepsARecordWhole(t *testing.T) {
 	run := d.run(acme)
 	want := connector.Record{
 		SourceID: "c1", State: connector.RecordMerged, MergedInto: "c2", UpdatedAt: d.Now(),
-		Data: json.RawMessage(`{"Name":"Zoë & Söhne 🏦","Balance":12345678901234567890}`), Origin: "customers.csv line 17", Problem: "Line 17 has no name.",
+		Data: json.RawMessage(`{"Name":"Zoë & Söhne 🏦","Balance":12345678901234567890}`), Origin: "customers.csv line 17",
+		Problem: "Line 17 has no name.",
 	}
 	d.save(run, acme, want)
 	found := d.candidates(acme, mapping)
@@ -131,7 +132,8 @@ func TestSavePageRewritesOnlyWhatChanged(t *testing.T) {
 	if before[1] == after[1] {
 		t.Error("a record that changed was not written")
 	}
-	if got := one[string](t, d.Ledger, "SELECT origin FROM source_records WHERE source_id = 'c1'"); got != "contacts line 2" {
+	if got := one[string](t, d.Ledger,
+		"SELECT origin FROM source_records WHERE source_id = 'c1'"); got != "contacts line 2" {
 		t.Errorf("the origin is %q, want the new line", got)
 	}
 }
@@ -247,7 +249,8 @@ func TestARecordThatAPageShowsSeveralTimesIsAsItIsShownLast(t *testing.T) {
 	d := newDesk(t)
 	run := d.run(acme)
 	d.save(run, acme, record("c1", "One"))
-	d.save(run, acme, record("c2", "Two"), record("c1", "Other"), record("c2", "Three"), record("c1", "One"), record("c2", "Four"))
+	d.save(run, acme, record("c2", "Two"), record("c1", "Other"), record("c2", "Three"), record("c1", "One"),
+		record("c2", "Four"))
 	for id, name := range map[string]string{"c1": "One", "c2": "Four"} {
 		held, err := d.Held(t.Context(), RecordID{acme, id})
 		if err != nil {

@@ -76,7 +76,8 @@ func (tx *Tx) reflectLink(k *Known, r Reflection) error {
 	}
 	switch {
 	case r.Young:
-		tx.Explain(k.Payer, TopicLink, connector.ReasonOutcomeUnknown, "The new customer exists but does not show this record's key yet. It is looked at again.")
+		tx.Explain(k.Payer, TopicLink, connector.ReasonOutcomeUnknown,
+			"The new customer exists but does not show this record's key yet. It is looked at again.")
 	case r.Conflict != "":
 		return tx.Hold(k.Payer, connector.LinkConflict, r.Conflict)
 	case r.Confirmed:

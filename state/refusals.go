@@ -24,7 +24,8 @@ const oldRefusals = `FROM webhook_refusals w WHERE w.last_at <= ?1`
 
 // NewRefusals returns requests that were refused for a reason between two moments of one day.
 func NewRefusals(reason string, n int, first, last time.Time) Refusals {
-	return Refusals{Day: first.UTC().Format(time.DateOnly), Reason: reason, Count: n, First: first.UTC().Format(layout), Last: last.UTC().Format(layout)}
+	return Refusals{Day: first.UTC().Format(time.DateOnly), Reason: reason, Count: n, First: first.UTC().Format(layout),
+		Last: last.UTC().Format(layout)}
 }
 
 // AddRefusals adds refused requests to the stored counts; several processes may do so.

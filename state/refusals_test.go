@@ -13,7 +13,8 @@ func TestRefusedRequestsAddUpByDayAndReasonAndAreKeptForNinetyDays(t *testing.T)
 	refuse := func(more ...Refusals) { d.do(func(tx *Tx) error { return tx.AddRefusals(more) }) }
 	later := began.Add(time.Minute)
 	refuse(NewRefusals("signature_failed", 3, later, later), NewRefusals("too_large", 1, began, began))
-	refuse(NewRefusals("signature_failed", 4, began, later.Add(time.Minute)), NewRefusals("signature_failed", 2, began.Add(day), began.Add(day)))
+	refuse(NewRefusals("signature_failed", 4, began, later.Add(time.Minute)),
+		NewRefusals("signature_failed", 2, began.Add(day), began.Add(day)))
 	want := []Refusals{
 		NewRefusals("signature_failed", 2, began.Add(day), began.Add(day)),
 		NewRefusals("signature_failed", 7, began, later.Add(time.Minute)),
@@ -30,7 +31,8 @@ func TestRefusedRequestsAddUpByDayAndReasonAndAreKeptForNinetyDays(t *testing.T)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if done, err := d.Retain(t.Context(), Retention{Bodies: day, Details: day}); err != nil || done != would || done.Refusals != 2 {
+	if done, err := d.Retain(t.Context(), Retention{Bodies: day, Details: day}); err != nil || done != would ||
+		done.Refusals != 2 {
 		t.Errorf("it did %+v and would have done %+v, %v", done, would, err)
 	}
 	if got, err := d.Refusals(t.Context(), began); err != nil || !slices.Equal(got, want[:1]) {

@@ -115,7 +115,8 @@ func (tx *Tx) reseal(to *sealer) error {
 	for _, query := range []string{
 		"DELETE FROM likenesses", "UPDATE payers SET likeness = ''", "UPDATE ledger SET indexed_to = 0",
 		"UPDATE source_records SET replan = 1 WHERE forgotten = '' AND (decision = 'included' OR decision = 'held')",
-		"DELETE FROM remote_traits WHERE kind <> 'key'", "DELETE FROM remote_profiles", "UPDATE remote_customers SET digest = 'sealed anew' WHERE digest <> ''",
+		"DELETE FROM remote_traits WHERE kind <> 'key'", "DELETE FROM remote_profiles",
+		"UPDATE remote_customers SET digest = 'sealed anew' WHERE digest <> ''",
 		"UPDATE passes SET lacking = NULL",
 	} {
 		if err := tx.exec(query); err != nil {
@@ -291,7 +292,8 @@ func (l *Ledger) rekeyTombstones(ctx context.Context, keys *keyFiles) error {
 		text += t.line(f.said.keys[t.key])
 	}
 	name := filepath.Base(l.path)
-	return connector.Wrap(l.folder.Replace(name+tombstonesEnding, []byte(text), name+tombstonesEnding), "seal the list of forgotten payers anew")
+	return connector.Wrap(l.folder.Replace(name+tombstonesEnding, []byte(text), name+tombstonesEnding),
+		"seal the list of forgotten payers anew")
 }
 
 // keyFiles are the key files of a ledger that gets a new key.
@@ -344,7 +346,8 @@ func openKeys(path, from string) (_ *keyFiles, err error) {
 		}
 	}
 	if given != nil && given.id != k.next.id {
-		return nil, &OpenError{Path: k.path(newEnding), Why: "a change to the key in it was begun", Next: "Finish that first, without --new-key.", steps: []connector.Step{{Do: connector.DoFinishRekey}}}
+		return nil, &OpenError{Path: k.path(newEnding), Why: "a change to the key in it was begun",
+			Next: "Finish that first, without --new-key.", steps: []connector.Step{{Do: connector.DoFinishRekey}}}
 	}
 	return k, nil
 }
@@ -360,7 +363,8 @@ func (k *keyFiles) makeNew(from string) error {
 		text = string(given)
 	}
 	if err := k.folder.Replace(k.name+newEnding, []byte(text), k.name); err != nil {
-		return &OpenError{Path: k.path(newEnding), Why: "the new key cannot be written: " + plain(err), Next: "The key file's folder must be one that this user may write to: where it is mounted read-only, work on a copy of it and mount that."}
+		return &OpenError{Path: k.path(newEnding), Why: "the new key cannot be written: " + plain(err),
+			Next: "The key file's folder must be one that this user may write to: where it is mounted read-only, work on a copy of it and mount that."}
 	}
 	return nil
 }
@@ -377,7 +381,8 @@ func (k *keyFiles) keepsOld() error {
 		}
 		return err
 	case old.id != k.now.id:
-		return &OpenError{Path: k.path(oldEnding), Why: "it holds the key of an earlier change", Next: "Move it to where the keys of older backups are kept."}
+		return &OpenError{Path: k.path(oldEnding), Why: "it holds the key of an earlier change",
+			Next: "Move it to where the keys of older backups are kept."}
 	}
 	return nil
 }
@@ -429,10 +434,12 @@ func (l *Ledger) otherKey(ctx context.Context, db executor, keyFile string) erro
 		next = "Restore the database to when its accounts had the keys that sealed their ledgers."
 	}
 	var check []byte
-	if err := db.QueryRowContext(ctx, "SELECT key_check FROM ledger").Scan(&check); err != nil && !errors.Is(err, sql.ErrNoRows) {
+	if err := db.QueryRowContext(ctx, "SELECT key_check FROM ledger").Scan(&check); err != nil &&
+		!errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
-	if pending, err := loadKey(keyFile + newEnding); l.below.isFile() && err == nil && bytes.HasPrefix(check, pending.id[:]) {
+	if pending, err := loadKey(keyFile + newEnding); l.below.isFile() && err == nil &&
+		bytes.HasPrefix(check, pending.id[:]) {
 		next, steps = "A new key was being put in its place. Finish that.", []connector.Step{{Do: connector.DoFinishRekey}}
 	}
 	return &OpenError{Path: l.path, Why: "it was sealed with another key", Next: next, steps: steps, otherKey: true}

@@ -62,7 +62,9 @@ func TestEverySealedColumnGetsTheNewKey(t *testing.T) {
 	onlyOnSQLite(t, "a new key reaches rows by their numbers in the file")
 	d := newDesk(t)
 	type column struct{ table, name string }
-	found, err := list(t.Context(), d.Ledger, "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND c.type = 'BLOB'", nil,
+	found, err := list(t.Context(), d.Ledger,
+		"SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND c.type = 'BLOB'",
+		nil,
 		func(c *column) []any { return []any{&c.table, &c.name} })
 	if err != nil {
 		t.Fatal(err)
@@ -94,13 +96,18 @@ func filledForRekey(t *testing.T) *desk {
 		t.Fatal(err)
 	}
 	mandate := one[string](t, d.Ledger, "SELECT min(mandate_id) FROM mandates")
-	letter := Letter{MandateID: mandate, Kind: "invitation", RecordID: RecordID{acme, "c000"}, Recipient: "r", MessageID: "l1", Body: []byte("to " + canaryName), LookedAt: d.now(), FrozenAt: d.now()}
+	letter := Letter{MandateID: mandate, Kind: "invitation", RecordID: RecordID{acme, "c000"}, Recipient: "r",
+		MessageID: "l1", Body: []byte("to " + canaryName), LookedAt: d.now(), FrozenAt: d.now()}
 	d.do(func(tx *Tx) error {
 		return errors.Join(tx.FreezeLetter(letter), tx.keepLetterKey(),
-			tx.FreezeWrite(FrozenWrite{RecordID: letter.RecordID, Setup: "s", ID: "w1", Wanted: connector.StandingActive, Body: []byte("of " + canaryName)}),
-			tx.FreezeMessage(AlarmMessage{ID: "m1", Way: "office", MadeAt: d.clock.now(), Body: []byte("about " + canaryName)}, nil), tx.Accept(p, []connector.Accepted{{Path: "name"}}),
-			tx.SetRead(p, []connector.FieldChange{{Path: "name", From: canaryName}}), tx.SaveLikeness(acme, "c000", Likeness{Name: canaryName, Emails: []string{canaryEmail}}),
-			tx.exec("INSERT INTO tokens (connection, token, generation) VALUES (?, ?, 1)", acme, tx.l.seal.box([]byte("token"), place("tokens", "token", acme))))
+			tx.FreezeWrite(FrozenWrite{RecordID: letter.RecordID, Setup: "s", ID: "w1", Wanted: connector.StandingActive,
+				Body: []byte("of " + canaryName)}),
+			tx.FreezeMessage(AlarmMessage{ID: "m1", Way: "office", MadeAt: d.clock.now(), Body: []byte("about " + canaryName)},
+				nil), tx.Accept(p, []connector.Accepted{{Path: "name"}}),
+			tx.SetRead(p, []connector.FieldChange{{Path: "name", From: canaryName}}),
+			tx.SaveLikeness(acme, "c000", Likeness{Name: canaryName, Emails: []string{canaryEmail}}),
+			tx.exec("INSERT INTO tokens (connection, token, generation) VALUES (?, ?, 1)", acme,
+				tx.l.seal.box([]byte("token"), place("tokens", "token", acme))))
 	})
 	d.do(func(tx *Tx) error {
 		id, err := tx.BeginRotation(connector.NewSecret(canaryReason), time.Hour, "ada")
@@ -109,7 +116,8 @@ func filledForRekey(t *testing.T) *desk {
 			tx.AddLogin("a hash", []byte("searched for "+canaryName), d.clock.now().Add(time.Hour), d.clock.now()))
 	})
 	for _, c := range sealedColumns {
-		if n := one[int](t, d.Ledger, fmt.Sprintf("SELECT count(*) FROM %s WHERE length(%s) > 0", c.table, c.column)); n == 0 {
+		if n := one[int](t, d.Ledger,
+			fmt.Sprintf("SELECT count(*) FROM %s WHERE length(%s) > 0", c.table, c.column)); n == 0 {
 			t.Errorf("nothing is in %s.%s", c.table, c.column)
 		}
 	}
@@ -128,7 +136,8 @@ func expectRekeyed(t *testing.T, d *desk, want map[string]string, old []byte) {
 	t.Helper()
 	l := &desk{Ledger: d.another(), t: t, clock: d.clock, opts: d.opts}
 	got := l.opened()
-	maps.DeleteFunc(want, func(at, _ string) bool { return strings.HasPrefix(at, "remote_profiles\x00") }) // the next list fills them
+	// the next list fills them
+	maps.DeleteFunc(want, func(at, _ string) bool { return strings.HasPrefix(at, "remote_profiles\x00") })
 	for at, text := range want {
 		if got[at] != text {
 			t.Errorf("%q held %q, and now %q", at, text, got[at])
@@ -144,7 +153,9 @@ func expectRekeyed(t *testing.T, d *desk, want map[string]string, old []byte) {
 		t.Errorf("the forgotten payer is %q, %v", how, err)
 	}
 	for query, want := range map[string]int{
-		"SELECT count(*) FROM likenesses": 0, "SELECT count(*) FROM remote_profiles": 0, "SELECT count(*) FROM remote_traits WHERE kind <> 'key'": 0, "SELECT count(*) FROM passes WHERE lacking IS NOT NULL": 0,
+		"SELECT count(*) FROM likenesses": 0, "SELECT count(*) FROM remote_profiles": 0,
+		"SELECT count(*) FROM remote_traits WHERE kind <> 'key'":                  0,
+		"SELECT count(*) FROM passes WHERE lacking IS NOT NULL":                   0,
 		"SELECT count(*) FROM source_records WHERE replan = 0 AND forgotten = ''": 0,
 	} {
 		if n := one[int](t, l.Ledger, query); n != want {
@@ -186,7 +197,8 @@ func TestHashesOfLettersOutliveTheSealingKey(t *testing.T) {
 	if d.RecipientHash(" Ada@Bakery.EXAMPLE ") != recipient {
 		t.Error("capitals and spaces make another recipient")
 	}
-	if letter == d.LetterHash("letter", "m1", "1") || letter == d.LetterHash("other", "m1", "0") || letter == d.LetterHash("letter", "m10", "") {
+	if letter == d.LetterHash("letter", "m1", "1") || letter == d.LetterHash("other", "m1", "0") ||
+		letter == d.LetterHash("letter", "m10", "") {
 		t.Error("different things have one hash")
 	}
 	for range 2 {
@@ -244,7 +256,8 @@ func TestKilledProcessLeavesANewKeyThatIsTakenUp(t *testing.T) {
 			case !errors.As(err, &away), !slices.Contains(connector.StepsOf(err), connector.Step{Do: connector.DoFinishRekey}):
 				t.Errorf("in between it does not say how to finish: %v", err)
 			}
-			if _, err := os.Lstat(d.opts.KeyFile + newEnding); err == nil || !bytes.Equal(readIfThere(t, d.opts.KeyFile+oldEnding), old) {
+			if _, err := os.Lstat(d.opts.KeyFile + newEnding); err == nil ||
+				!bytes.Equal(readIfThere(t, d.opts.KeyFile+oldEnding), old) {
 				if _, err := (Rekey{By: Entry{Actor: "ada", Action: "new sealing key"}}).Rekey(t.Context(), d.opts); err != nil {
 					t.Fatal(err)
 				}
@@ -311,7 +324,8 @@ func TestNobodyWorksOnALedgerThatGetsANewKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A command that was there before cannot write with the old key.
-	if err := d.Do(t.Context(), func(tx *Tx) error { return tx.Audit(Entry{Actor: "ada", Action: "too late"}) }); !errors.Is(err, errRekeyed) {
+	if err := d.Do(t.Context(),
+		func(tx *Tx) error { return tx.Audit(Entry{Actor: "ada", Action: "too late"}) }); !errors.Is(err, errRekeyed) {
 		t.Errorf("a process that had it open wrote: %v", err)
 	}
 	if err := rekey(); err == nil || !strings.Contains(err.Error(), "earlier change") {
@@ -337,7 +351,8 @@ func TestAnOlderCopyIsBroughtToTheNewKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	newer := filepath.Join(t.TempDir(), "newer.key")
-	if err := errors.Join(os.Rename(d.opts.KeyFile, newer), os.WriteFile(d.opts.KeyFile, old, 0o600), os.WriteFile(d.opts.Path, older, 0o600)); err != nil {
+	if err := errors.Join(os.Rename(d.opts.KeyFile, newer), os.WriteFile(d.opts.KeyFile, old, 0o600),
+		os.WriteFile(d.opts.Path, older, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	refused(t, d.opts, "bring it to the newer key")

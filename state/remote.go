@@ -39,12 +39,13 @@ func (tx *Tx) saveShown(k *Known) error {
 	}
 	same := k.index.shows(k.entry.digest, k.Ticket)
 	if !same {
-		if err := errors.Join(tx.touchKeys(k.index.keys, k.entry.keys), tx.exec(`INSERT INTO remote_customers (billing_id, key_values, digest, known_pass, listed_at, ticket, read_at)
+		if err := errors.Join(tx.touchKeys(k.index.keys, k.entry.keys),
+			tx.exec(`INSERT INTO remote_customers (billing_id, key_values, digest, known_pass, listed_at, ticket, read_at)
 			VALUES (?1, ?2, ?3, (SELECT coalesce(max(pass_id), 0) FROM passes), ?4, ?5, ?6)
 			ON CONFLICT (billing_id) DO UPDATE SET key_values = excluded.key_values, digest = excluded.digest,
 			  known_pass = CASE remote_customers.digest WHEN '' THEN excluded.known_pass ELSE remote_customers.known_pass END,
 			  listed_at = excluded.listed_at, ticket = excluded.ticket, read_at = max(remote_customers.read_at, excluded.read_at)`,
-			k.CustomerID, k.entry.values, k.entry.digest, stamp(tx.now), k.Ticket, readAt)); err != nil {
+				k.CustomerID, k.entry.values, k.entry.digest, stamp(tx.now), k.Ticket, readAt)); err != nil {
 			return fmt.Errorf("save a customer to the index: %w", err)
 		}
 	} else if k.List == nil || k.index.matters {
@@ -86,9 +87,10 @@ type indexed struct {
 	digest    string
 	keys      []connector.Key // in it, if the customer is shown otherwise
 	overtaken bool            // see isOvertaken
-	matters   bool            // it matters when it was seen last: after a restore, an answer of ours, or a request whose end is not known
-	profile   string          // digest of its profile; "" for none
-	mandate   string          // status that stands with the profile; "" for none
+	// it matters when it was seen last: after a restore, an answer of ours, or a request whose end is not known
+	matters bool
+	profile string // digest of its profile; "" for none
+	mandate string // status that stands with the profile; "" for none
 }
 
 // shows reports whether a read with a ticket equals the index's entry of a customer.
@@ -124,12 +126,13 @@ func (tx *Tx) touchKeys(keys ...[]connector.Key) error {
 		return err
 	}
 	return tx.each(`SELECT p.connection, p.source_id FROM json_each(?1) j CROSS JOIN payers p
-		ON p.key_name = j.value ->> 'Name' AND p.key_value = j.value ->> 'Value' WHERE p.billing_id IS NOT NULL`, []any{string(page)}, func(scan func(...any) error) error {
-		var id RecordID
-		err := scan(&id.Connection, &id.SourceID)
-		tx.touched(id)
-		return err
-	})
+		ON p.key_name = j.value ->> 'Name' AND p.key_value = j.value ->> 'Value' WHERE p.billing_id IS NOT NULL`,
+		[]any{string(page)}, func(scan func(...any) error) error {
+			var id RecordID
+			err := scan(&id.Connection, &id.SourceID)
+			tx.touched(id)
+			return err
+		})
 }
 
 // The reference for read tickets after a restore: see protocol.Doubt.
@@ -238,7 +241,9 @@ func (tx *Tx) KeyCount(key connector.Key) (int, error) {
 func (tx *Tx) ForgetRemote(billingID string, ticket int64) (bool, error) {
 	var overtaken bool
 	var known string
-	err := tx.row([]any{&known, &overtaken}, "SELECT c.key_values, coalesce("+isOvertaken+", false) FROM remote_customers c WHERE c.billing_id = ?1", billingID, ticket)
+	err := tx.row([]any{&known, &overtaken},
+		"SELECT c.key_values, coalesce("+isOvertaken+", false) FROM remote_customers c WHERE c.billing_id = ?1", billingID,
+		ticket)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) || overtaken {
 		return false, errors.Join(err, when(overtaken, ErrOvertaken))
 	}
@@ -252,7 +257,9 @@ func (tx *Tx) ForgetRemote(billingID string, ticket int64) (bool, error) {
 	if err != nil || n == 0 {
 		return false, err
 	}
-	return true, errors.Join(tx.touchKeys(keysIn(pairs)), tx.exec("DELETE FROM remote_traits WHERE billing_id = ?", billingID), tx.exec("DELETE FROM remote_profiles WHERE billing_id = ?", billingID))
+	return true, errors.Join(tx.touchKeys(keysIn(pairs)),
+		tx.exec("DELETE FROM remote_traits WHERE billing_id = ?", billingID),
+		tx.exec("DELETE FROM remote_profiles WHERE billing_id = ?", billingID))
 }
 
 // Lacking is a customer of the index, known at the start of a complete pass and missing from its
@@ -267,12 +274,13 @@ type Lacking struct {
 // pass proves nothing about this one.
 func (l *Ledger) Lacking(ctx context.Context, s *Listing) ([]Lacking, error) {
 	lacking := []string{}
-	if err := each(ctx, l, "SELECT billing_id FROM remote_customers WHERE known_pass < ? AND digest <> ''", []any{s.Pass}, func(id *string) []any { return []any{id} }, func(id string) error {
-		if !s.Has(id) {
-			lacking = append(lacking, id)
-		}
-		return nil
-	}); err != nil || len(lacking) == 0 {
+	if err := each(ctx, l, "SELECT billing_id FROM remote_customers WHERE known_pass < ? AND digest <> ''", []any{s.Pass},
+		func(id *string) []any { return []any{id} }, func(id string) error {
+			if !s.Has(id) {
+				lacking = append(lacking, id)
+			}
+			return nil
+		}); err != nil || len(lacking) == 0 {
 		return nil, err
 	}
 	page, err := json.Marshal(lacking)
@@ -310,12 +318,13 @@ func (l *Ledger) Unshown(ctx context.Context, s *Listing, since time.Time) ([]Un
 		return nil, nil
 	}
 	var bare []string
-	if err := each(ctx, l, "SELECT billing_id FROM remote_customers WHERE digest <> ''", nil, func(id *string) []any { return []any{id} }, func(id string) error {
-		if s.bare.Has(id) {
-			bare = append(bare, id)
-		}
-		return nil
-	}); err != nil || len(bare) == 0 {
+	if err := each(ctx, l, "SELECT billing_id FROM remote_customers WHERE digest <> ''", nil,
+		func(id *string) []any { return []any{id} }, func(id string) error {
+			if s.bare.Has(id) {
+				bare = append(bare, id)
+			}
+			return nil
+		}); err != nil || len(bare) == 0 {
 		return nil, err
 	}
 	page, err := json.Marshal(bare)
@@ -331,13 +340,15 @@ func (l *Ledger) Unshown(ctx context.Context, s *Listing, since time.Time) ([]Un
 // KeyHolders returns the ids of the customers that carry the key, exact to the
 // byte, oldest id first.
 func (l *Ledger) KeyHolders(ctx context.Context, key connector.Key) ([]string, error) {
-	return l.ids(ctx, "SELECT billing_id FROM remote_traits WHERE kind = 'key' AND value = ? ORDER BY billing_id", keyTrait(key))
+	return l.ids(ctx, "SELECT billing_id FROM remote_traits WHERE kind = 'key' AND value = ? ORDER BY billing_id",
+		keyTrait(key))
 }
 
 // UnscopedHolders returns the ids of unlinked customers with the key but without its scope. They may be the
 // payer's from before the key had a scope. It omits customers rejected for the record. A key without a scope
 // has none.
-func (l *Ledger) UnscopedHolders(ctx context.Context, key connector.Key, connection, sourceID string) ([]string, error) {
+func (l *Ledger) UnscopedHolders(ctx context.Context, key connector.Key, connection, sourceID string) ([]string,
+	error) {
 	if key.Scope == "" {
 		return nil, nil
 	}
@@ -349,7 +360,8 @@ func (l *Ledger) UnscopedHolders(ctx context.Context, key connector.Key, connect
 
 // LinkedTo returns the connection and the source id of a customer's linked payer, "" for none.
 func (l *Ledger) LinkedTo(ctx context.Context, billingID string) (connection, sourceID string, err error) {
-	err = l.queryRow(ctx, "SELECT connection, source_id FROM payers WHERE billing_id = ?", billingID).Scan(&connection, &sourceID)
+	err = l.queryRow(ctx, "SELECT connection, source_id FROM payers WHERE billing_id = ?", billingID).Scan(&connection,
+		&sourceID)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
 	}
@@ -360,19 +372,22 @@ func (l *Ledger) LinkedTo(ctx context.Context, billingID string) (connection, so
 // known to be gone, or "". The customer need not carry the key now.
 func (l *Ledger) KeyLinkedTo(ctx context.Context, key connector.Key, connection, sourceID string) (string, error) {
 	found, err := l.ids(ctx, `SELECT p.source_id FROM payers p WHERE p.key_name = ? AND p.key_value = ? AND coalesce(p.billing_id, '') <> '' AND NOT `+isMissing+`
-		AND (p.connection <> ? OR p.source_id <> ?) ORDER BY p.source_id LIMIT 1`, key.Name, key.ScopedValue(), connection, sourceID)
+		AND (p.connection <> ? OR p.source_id <> ?) ORDER BY p.source_id LIMIT 1`, key.Name, key.ScopedValue(), connection,
+		sourceID)
 	return strings.Join(found, ""), err
 }
 
 // Alike returns the ids of unlinked customers with the same name or e-mail address as c, and without a
 // record's key under c's key name. They may be the same person, entered by hand or under another number. It
 // omits customers rejected for the record.
-func (l *Ledger) Alike(ctx context.Context, c connector.Customer, keyName, connection, sourceID string) ([]string, error) {
+func (l *Ledger) Alike(ctx context.Context, c connector.Customer, keyName, connection, sourceID string) ([]string,
+	error) {
 	return l.AllAlike(ctx, c, keyName, connection, sourceID, 5)
 }
 
 // AllAlike is Alike for more than a few of them; a limit below 0 means all.
-func (l *Ledger) AllAlike(ctx context.Context, c connector.Customer, keyName, connection, sourceID string, limit int) ([]string, error) {
+func (l *Ledger) AllAlike(ctx context.Context, c connector.Customer, keyName, connection, sourceID string,
+	limit int) ([]string, error) {
 	some := limit
 	if limit < 0 { // all of them
 		some = math.MaxInt32
@@ -414,7 +429,8 @@ func (l *Ledger) shared(c connector.Customer) []trait {
 // e-mail address is the same; otherwise the result names the differences. Traits missing on either
 // side prove nothing. The index keeps hashes: a similar name is a different one, and there are no
 // phones and postcodes.
-func (l *Ledger) ShownOf(ctx context.Context, billingID string, c connector.Customer) (agree bool, against []string, err error) {
+func (l *Ledger) ShownOf(ctx context.Context, billingID string, c connector.Customer) (agree bool, against []string,
+	err error) {
 	emails := map[string]bool{}
 	for _, p := range c.People {
 		if p.Email != "" {

@@ -205,7 +205,8 @@ func TestTheIndexFollowsACustomerThatChanges(t *testing.T) {
 	if diff := cmp.Diff([]string{"b1"}, d.holders(key("k2"))); diff != "" {
 		t.Errorf("holders of the new key (-want +got):\n%s", diff)
 	}
-	alike, err := d.Alike(t.Context(), connector.Customer{People: []connector.Person{{Email: "b1@example.com"}}}, "nokey", acme, "c1")
+	alike, err := d.Alike(t.Context(), connector.Customer{People: []connector.Person{{Email: "b1@example.com"}}}, "nokey",
+		acme, "c1")
 	if len(alike) != 0 || err != nil {
 		t.Errorf("the old address is still like %v, %v", alike, err)
 	}
@@ -234,9 +235,13 @@ func TestAlikeFindsCustomersByNameAndByEveryAddress(t *testing.T) {
 		want []string
 	}{
 		{"by name", connector.Customer{Name: "Northwind Trading"}, []string{"name", "theirs"}},
-		{"by the first address", connector.Customer{Name: "?", People: []connector.Person{{Email: "ada@example.com"}}}, []string{"mail1"}},
-		{"by the second address", connector.Customer{Name: "?", People: []connector.Person{{Email: "nobody@example.com"}, {Email: "ben@example.com"}}}, []string{"mail2"}},
-		{"by everything", connector.Customer{Name: "Northwind Trading", People: []connector.Person{{Email: "Ben@Example.com"}, {}, {Email: "ada@example.com"}}},
+		{"by the first address", connector.Customer{Name: "?", People: []connector.Person{{Email: "ada@example.com"}}},
+			[]string{"mail1"}},
+		{"by the second address",
+			connector.Customer{Name: "?", People: []connector.Person{{Email: "nobody@example.com"}, {Email: "ben@example.com"}}},
+			[]string{"mail2"}},
+		{"by everything", connector.Customer{Name: "Northwind Trading",
+			People: []connector.Person{{Email: "Ben@Example.com"}, {}, {Email: "ada@example.com"}}},
 			[]string{"mail1", "mail2", "name", "theirs"}},
 		{"by nothing", connector.Customer{}, nil},
 	}
@@ -254,17 +259,26 @@ func TestKeysOfAnyLengthAreFoundAndToldApart(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 9000)
 	for name, c := range map[string]struct{ key, other connector.Key }{
-		"short":                      {connector.Key{Name: "acct", Value: "1"}, connector.Key{Name: "acct", Value: "2"}},
-		"other at the end":           {connector.Key{Name: "acct", Value: long + "1"}, connector.Key{Name: "acct", Value: long + "2"}},
-		"one longer":                 {connector.Key{Name: "acct", Value: long}, connector.Key{Name: "acct", Value: long + "x"}},
-		"at the bound":               {connector.Key{Name: "acct", Value: long[:connector.MaxIndexed]}, connector.Key{Name: "acct", Value: long[:connector.MaxIndexed+1]}},
-		"other scope":                {connector.Key{Name: "acct", Value: long, Scope: long + "1"}, connector.Key{Name: "acct", Value: long, Scope: long + "2"}},
-		"without the scope":          {connector.Key{Name: "acct", Value: long, Scope: "GB"}, connector.Key{Name: "acct", Value: long}},
-		"a long name":                {connector.Key{Name: long + "1", Value: "1"}, connector.Key{Name: long + "2", Value: "1"}},
-		"a long name, another value": {connector.Key{Name: long, Value: long + "1"}, connector.Key{Name: long, Value: long + "2"}},
-		"U+0000":                     {connector.Key{Name: "acct", Value: "1\x00"}, connector.Key{Name: "acct", Value: "1\ufffd"}},
-		"U+0000 in the middle":       {connector.Key{Name: "acct", Value: "1\x002"}, connector.Key{Name: "acct", Value: "1\x003"}},
-		"U+0000 in the name":         {connector.Key{Name: "a\x00b", Value: "1"}, connector.Key{Name: "a\x00c", Value: "1"}},
+		"short": {connector.Key{Name: "acct", Value: "1"}, connector.Key{Name: "acct", Value: "2"}},
+		"other at the end": {connector.Key{Name: "acct", Value: long + "1"},
+			connector.Key{Name: "acct", Value: long + "2"}},
+		"one longer": {connector.Key{Name: "acct", Value: long},
+			connector.Key{Name: "acct", Value: long + "x"}},
+		"at the bound": {connector.Key{Name: "acct", Value: long[:connector.MaxIndexed]},
+			connector.Key{Name: "acct", Value: long[:connector.MaxIndexed+1]}},
+		"other scope": {connector.Key{Name: "acct", Value: long, Scope: long + "1"},
+			connector.Key{Name: "acct", Value: long, Scope: long + "2"}},
+		"without the scope": {connector.Key{Name: "acct", Value: long, Scope: "GB"},
+			connector.Key{Name: "acct", Value: long}},
+		"a long name": {connector.Key{Name: long + "1", Value: "1"},
+			connector.Key{Name: long + "2", Value: "1"}},
+		"a long name, another value": {connector.Key{Name: long, Value: long + "1"},
+			connector.Key{Name: long, Value: long + "2"}},
+		"U+0000": {connector.Key{Name: "acct", Value: "1\x00"},
+			connector.Key{Name: "acct", Value: "1\ufffd"}},
+		"U+0000 in the middle": {connector.Key{Name: "acct", Value: "1\x002"},
+			connector.Key{Name: "acct", Value: "1\x003"}},
+		"U+0000 in the name": {connector.Key{Name: "a\x00b", Value: "1"}, connector.Key{Name: "a\x00c", Value: "1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -294,7 +308,8 @@ func TestKeysOfAnyLengthAreFoundAndToldApart(t *testing.T) {
 				for _, f := range found {
 					carriers[f.BillingID] = f.Key
 				}
-				if carriers[k.want] != (connector.Key{Name: k.key.Name, Value: k.key.Indexed().Value, Scope: k.key.Indexed().Scope}) || carriers["b3"].Name != "" || err != nil {
+				if carriers[k.want] != (connector.Key{Name: k.key.Name, Value: k.key.Indexed().Value,
+					Scope: k.key.Indexed().Scope}) || carriers["b3"].Name != "" || err != nil {
 					t.Errorf("carriers of %.30q: %.200q, %v", k.key.Name, carriers, err)
 				}
 				alike, err := d.Alike(t.Context(), connector.Customer{Name: "Same Name"}, k.key.Name, acme, "c1")
@@ -305,7 +320,9 @@ func TestKeysOfAnyLengthAreFoundAndToldApart(t *testing.T) {
 					t.Errorf("alike without a key named %.30q, %v (-want +got):\n%s", k.key.Name, err, diff)
 				}
 			}
-			if got := one[int](t, d.Ledger, "SELECT count(*) FROM remote_traits WHERE length(CAST(value AS BLOB)) > ? OR instr(value, char(0)) > 0", 3*connector.MaxIndexed+2); got != 0 {
+			if got := one[int](t, d.Ledger,
+				"SELECT count(*) FROM remote_traits WHERE length(CAST(value AS BLOB)) > ? OR instr(value, char(0)) > 0",
+				3*connector.MaxIndexed+2); got != 0 {
 				t.Errorf("%d values of the index are none that every database takes", got)
 			}
 			if d.saveRemote(carries("b1", c.other), 2); len(d.holders(c.key)) != 0 || len(d.holders(c.other)) != 2 {

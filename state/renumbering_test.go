@@ -32,7 +32,8 @@ func TestARecordAndThePayerThatItMayBeAreOneRenumbering(t *testing.T) {
 		counts, countErr := d.ReasonCounts(t.Context())
 		at := slices.IndexFunc(counts, func(c ReasonCount) bool { return c.Reason == left })
 		if err != nil || countErr != nil || len(listed) != alone || counts[at].Count != alone || counts[at].Paired != paired {
-			t.Errorf("%d are listed alone, want %d, and counted %+v, want %d with another record: %v, %v", len(listed), alone, counts[at], paired, err, countErr)
+			t.Errorf("%d are listed alone, want %d, and counted %+v, want %d with another record: %v, %v", len(listed), alone,
+				counts[at], paired, err, countErr)
 		}
 	}
 	for _, half := range []string{"k2007", "k9007"} {

@@ -59,12 +59,14 @@ type Restoring struct {
 
 // Restored is the result of a restore, or of its dry run.
 type Restored struct {
-	Facts               // of the backup
-	There      string   `json:"there"`                 // the identity of the ledger that is there; "" where there is none, or it cannot be told
+	Facts // of the backup
+	// the identity of the ledger that is there; "" where there is none, or it cannot be told
+	There      string   `json:"there"`
 	Lost       int64    `json:"lost_commits"`          // how many commits the backup is behind it; 0 if unknown
 	Kept       []string `json:"kept"`                  // the present places of the old ledger's files
 	RestoredAt string   `json:"restored_at,omitempty"` // older data no longer allows a create
-	Finished   bool     `json:"finished"`              // an earlier restore that was interrupted was brought to its end, and nothing else was done
+	// an earlier restore that was interrupted was brought to its end, and nothing else was done
+	Finished bool `json:"finished"`
 }
 
 // ErrAnotherLedger means that a backup is of another, or an unknown, ledger.
@@ -121,7 +123,8 @@ func refuseWithoutLedger(folder *files.Folder, name string) error {
 		return nil
 	}
 	if err != nil {
-		return &OpenError{Path: filepath.Join(folder.Path(), name), Why: err.Error(), Next: "Find out how it came there, and move it away."}
+		return &OpenError{Path: filepath.Join(folder.Path(), name), Why: err.Error(),
+			Next: "Find out how it came there, and move it away."}
 	}
 	return f.Close()
 }
@@ -148,7 +151,8 @@ func (r *restore) alone() (free func() error, err error) {
 	}
 	endings := []string{serveLock}
 	for _, n := range names {
-		if rest, ours := strings.CutPrefix(n, r.name); ours && strings.HasPrefix(rest, "-") && strings.HasSuffix(rest, lockEnding) {
+		if rest, ours := strings.CutPrefix(n, r.name); ours && strings.HasPrefix(rest, "-") &&
+			strings.HasSuffix(rest, lockEnding) {
 			endings = append(endings, rest)
 		}
 	}
@@ -217,7 +221,9 @@ func (r *restore) look(ctx context.Context, res *Restored) error {
 		return err
 	}
 	if len(found) > 0 {
-		return &OpenError{Path: r.Name, Why: fmt.Sprintf("it is damaged: %v", found[0]), Next: "Use another backup. To see all that is wrong, verify this one.", steps: []connector.Step{{Do: connector.DoVerify}}}
+		return &OpenError{Path: r.Name, Why: fmt.Sprintf("it is damaged: %v", found[0]),
+			Next:  "Use another backup. To see all that is wrong, verify this one.",
+			steps: []connector.Step{{Do: connector.DoVerify}}}
 	}
 	return r.compare(res)
 }
@@ -256,7 +262,8 @@ func (r *restore) refuseList() error {
 		return err
 	}
 	list := filepath.Join(r.folder.Path(), r.name+tombstonesEnding)
-	return &OpenError{Path: r.Path, Why: "the list of forgotten payers " + list + " belongs to the ledger that is there, and not to the backup",
+	return &OpenError{Path: r.Path, Why: "the list of forgotten payers " + list +
+		" belongs to the ledger that is there, and not to the backup",
 		Next: "Move the list away, and keep it with that ledger; or restore the backup under another ledger.path."}
 }
 
@@ -285,7 +292,8 @@ func (r *restore) put(ctx context.Context, res *Restored) (err error) {
 		return errors.Join(err, r.folder.Remove(r.name+restoringEnding))
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	if err := errors.Join(r.folder.Rename(r.name+restoringEnding, r.name+restoredEnding), r.folder.Sync(), r.Step(stageDecided)); err != nil {
+	if err := errors.Join(r.folder.Rename(r.name+restoringEnding, r.name+restoredEnding), r.folder.Sync(),
+		r.Step(stageDecided)); err != nil {
 		return err
 	}
 	if res.Kept, err = exchange(r.folder, r.name, f, r.Step); err != nil {
@@ -396,7 +404,8 @@ func (r *restore) noteIn(ctx context.Context, tx *sql.Tx, res *Restored) (ready 
 		}
 	}
 	var prev string
-	if err := tx.QueryRowContext(ctx, "SELECT hash FROM audit ORDER BY seq DESC LIMIT 1").Scan(&prev); err != nil && !errors.Is(err, sql.ErrNoRows) {
+	if err := tx.QueryRowContext(ctx, "SELECT hash FROM audit ORDER BY seq DESC LIMIT 1").Scan(&prev); err != nil &&
+		!errors.Is(err, sql.ErrNoRows) {
 		return ready, err
 	}
 	subject := "from " + filepath.Base(r.Name)

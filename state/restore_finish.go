@@ -60,17 +60,21 @@ func finishRestore(folder *files.Folder, name string, step func(string) error) (
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	case err != nil:
-		return nil, &OpenError{Path: filepath.Join(folder.Path(), name), Why: "a restore of it is not at its end: " + err.Error(), Next: "Run the command as the user that restored it, or as root."}
+		return nil, &OpenError{Path: filepath.Join(folder.Path(), name), Why: "a restore of it is not at its end: " +
+			err.Error(), Next: "Run the command as the user that restored it, or as root."}
 	}
 	defer func() { err = errors.Join(err, ready.Close()) }()
-	if err := syscall.Flock(int(ready.Fd()), syscall.LOCK_EX); err != nil { // another start, or the restore itself, is at it
+	// another start, or the restore itself, is at it
+	if err := syscall.Flock(int(ready.Fd()), syscall.LOCK_EX); err != nil {
 		return nil, err
 	}
 	if info, err := ready.Stat(); err != nil || !folder.Has(name+restoredEnding, info) {
 		return nil, err
 	}
 	if kept, err = exchange(folder, name, ready, step); err != nil {
-		return nil, &OpenError{Path: filepath.Join(folder.Path(), name), Why: "a restore of it cannot be brought to its end: " + err.Error(), Next: "Look at the folder and its disk, and try again."}
+		return nil, &OpenError{Path: filepath.Join(folder.Path(), name),
+			Why:  "a restore of it cannot be brought to its end: " + err.Error(),
+			Next: "Look at the folder and its disk, and try again."}
 	}
 	return kept, nil
 }

@@ -34,7 +34,8 @@ func backedUp(t *testing.T) (d *desk, backup []byte) {
 
 func (d *desk) restoring(backup []byte) Restoring {
 	return Restoring{
-		Path: d.opts.Path, KeyFile: d.opts.KeyFile, Name: "backup.db", From: bytes.NewReader(backup), Size: int64(len(backup)),
+		Path: d.opts.Path, KeyFile: d.opts.KeyFile, Name: "backup.db", From: bytes.NewReader(backup),
+		Size:  int64(len(backup)),
 		Actor: "ada", Reason: "test", Now: d.opts.Now,
 	}
 }
@@ -90,11 +91,15 @@ func TestARestoredLedgerIsTheBackupAndCountsAsRestored(t *testing.T) {
 func TestARestoreTakesThePlaceOfADamagedLedgerAndOfNone(t *testing.T) {
 	t.Parallel()
 	for what, spoil := range map[string]func(t *testing.T, path string){
-		"a damaged one":      damage,
-		"no ledger":          func(t *testing.T, path string) { t.Helper(); remove(t, path) },
-		"nothing there":      func(t *testing.T, path string) { t.Helper(); remove(t, path); remove(t, path+markEnding) },
-		"a blank file":       func(t *testing.T, path string) { t.Helper(); writeFile(t, path, nil) },
-		"one with its log":   func(t *testing.T, path string) { t.Helper(); writeFile(t, path+"-wal", []byte("a log of old")) },
+		"a damaged one": damage,
+		"no ledger":     func(t *testing.T, path string) { t.Helper(); remove(t, path) },
+		"nothing there": func(t *testing.T, path string) { t.Helper(); remove(t, path); remove(t, path+markEnding) },
+		"a blank file":  func(t *testing.T, path string) { t.Helper(); writeFile(t, path, nil) },
+		"one with its log": func(t *testing.T,
+			path string) {
+			t.Helper()
+			writeFile(t, path+"-wal", []byte("a log of old"))
+		},
 		"one cut to nothing": func(t *testing.T, path string) { t.Helper(); writeFile(t, path, []byte("x")) },
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -128,8 +133,10 @@ func TestARestoreIsRefusedAndChangesNothing(t *testing.T) {
 		spoil func(d *desk, r *Restoring)
 		want  string
 	}{
-		{"a serve", func(d *desk, _ *Restoring) { d.locked(func(l *Ledger) (*Lock, error) { return l.TryServe() }) }, "the service works on it"},
-		{"a run", func(d *desk, _ *Restoring) { d.locked(func(l *Ledger) (*Lock, error) { return l.TryLock(acme) }) }, "a run of " + acme},
+		{"a serve", func(d *desk, _ *Restoring) { d.locked(func(l *Ledger) (*Lock, error) { return l.TryServe() }) },
+			"the service works on it"},
+		{"a run", func(d *desk, _ *Restoring) { d.locked(func(l *Ledger) (*Lock, error) { return l.TryLock(acme) }) },
+			"a run of " + acme},
 		{"a damaged backup", func(_ *desk, r *Restoring) { r.Size -= 4096 }, "it is damaged"},
 		{"another key", otherKey, "sealed with another key"},
 		{"another ledger", func(d *desk, _ *Restoring) {
@@ -219,7 +226,8 @@ func restoreChild(opts Options, at string) error {
 		return err
 	}
 	_, err = Restore(context.Background(), Restoring{
-		Path: opts.Path, KeyFile: opts.KeyFile, Name: "backup.db", From: f, Size: info.Size(), Actor: "ada", Reason: "test", Now: time.Now,
+		Path: opts.Path, KeyFile: opts.KeyFile, Name: "backup.db", From: f, Size: info.Size(), Actor: "ada", Reason: "test",
+		Now: time.Now,
 		Step: func(stage string) error {
 			if stage == at {
 				return errors.Join(syscall.Kill(os.Getpid(), syscall.SIGKILL), errors.New("the kill did not happen"))
@@ -343,7 +351,8 @@ func TestTheListOfForgottenPayersIsNotAppliedToAnotherLedger(t *testing.T) {
 	o := d.restoring(backup)
 	o.Path, o.Another = opts.Path, true
 	var refused *OpenError
-	if _, err := Restore(t.Context(), o); !errors.As(err, &refused) || !strings.Contains(refused.Next, "Move the list away") {
+	if _, err := Restore(t.Context(), o); !errors.As(err, &refused) ||
+		!strings.Contains(refused.Next, "Move the list away") {
 		t.Errorf("it is refused with %v", err)
 	}
 	remove(t, list)

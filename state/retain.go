@@ -91,7 +91,8 @@ type part struct {
 func (r Retention) parts(out *Retained) []part {
 	return []part{
 		{&out.Bodies, oldBodies, (*Tx).eraseBodies, r.Bodies}, {&out.Details, oldDetails, (*Tx).eraseDetails, r.Details},
-		{&out.Letters, oldLetters, (*Tx).eraseLetters, cmp.Or(r.Letters, LettersKept)}, {&out.Sent, oldSent, (*Tx).eraseSent, LettersKnown},
+		{&out.Letters, oldLetters, (*Tx).eraseLetters, cmp.Or(r.Letters, LettersKept)},
+		{&out.Sent, oldSent, (*Tx).eraseSent, LettersKnown},
 		{&out.Reasons, oldReasons, (*Tx).eraseReasons, ReasonsKept},
 		{&out.Approved, oldApproved, (*Tx).eraseApproved, LettersKnown}, {&out.Told, oldTold, (*Tx).eraseTold, LettersKnown},
 		{&out.Refusals, oldRefusals, (*Tx).eraseRefusals, RefusalsKept},
@@ -133,7 +134,8 @@ func (l *Ledger) WouldRetain(ctx context.Context, r Retention) (out Retained, er
 func (l *Ledger) before(age time.Duration) string { return l.Now().Add(-age).Format(layout) }
 
 func (tx *Tx) eraseBodies(cut string) (int64, error) {
-	return tx.count("UPDATE inbox SET body = x'' WHERE inbox_id IN (SELECT i.inbox_id "+oldBodies+" LIMIT ?2 + 0)", cut, retainBatch)
+	return tx.count("UPDATE inbox SET body = x'' WHERE inbox_id IN (SELECT i.inbox_id "+oldBodies+" LIMIT ?2 + 0)", cut,
+		retainBatch)
 }
 
 // eraseDetails erases the details of some changes. Fields that moved with an update are counted
@@ -171,7 +173,8 @@ func (tx *Tx) storeFields(which string, args ...any) error {
 		if err != nil {
 			return err
 		}
-		if err := tx.exec("UPDATE changes SET diff = ? WHERE change_id = ?", tx.l.seal.box(plain, changePlace("diff", id)), id); err != nil {
+		if err := tx.exec("UPDATE changes SET diff = ? WHERE change_id = ?", tx.l.seal.box(plain, changePlace("diff", id)),
+			id); err != nil {
 			return err
 		}
 	}
@@ -183,11 +186,13 @@ func (tx *Tx) eraseLetters(cut string) (int64, error) {
 }
 
 func (tx *Tx) eraseSent(cut string) (int64, error) {
-	return tx.count("DELETE FROM letters WHERE letter_id IN (SELECT t.letter_id "+oldSent+" LIMIT ?2 + 0)", cut, retainBatch)
+	return tx.count("DELETE FROM letters WHERE letter_id IN (SELECT t.letter_id "+oldSent+" LIMIT ?2 + 0)", cut,
+		retainBatch)
 }
 
 func (tx *Tx) eraseReasons(cut string) (int64, error) {
-	return tx.count("DELETE FROM failure_reasons WHERE seq IN (SELECT f.seq "+oldReasons+" LIMIT ?2 + 0)", cut, retainBatch)
+	return tx.count("DELETE FROM failure_reasons WHERE seq IN (SELECT f.seq "+oldReasons+" LIMIT ?2 + 0)", cut,
+		retainBatch)
 }
 
 func (tx *Tx) eraseApproved(cut string) (int64, error) {

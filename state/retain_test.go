@@ -35,7 +35,8 @@ func (d *desk) past(id string, updates int) {
 			} else {
 				a, err = tx.FreezeUpdate(run, c, []byte("{}"), []byte("{}"))
 			}
-			_, received := tx.Receive(Delivery{Key: fmt.Sprintf("%s-%d", id, i), Type: "customer", BillingID: "b-" + id, Body: []byte(canaryName), State: connector.InboxReceived})
+			_, received := tx.Receive(Delivery{Key: fmt.Sprintf("%s-%d", id, i), Type: "customer", BillingID: "b-" + id,
+				Body: []byte(canaryName), State: connector.InboxReceived})
 			return errors.Join(err, tx.EndAttempt(a, AttemptAnswered), tx.CloseDone(run, c), received)
 		})
 		open := d.waiting()[0]
@@ -51,7 +52,8 @@ func TestWhatIsOldIsKeptNoLongerAndTheNewestOfEveryPayerIs(t *testing.T) {
 	d := newDesk(t)
 	d.past("c1", 9) // ten changes and webhooks, 10 days to a day old
 	d.do(func(tx *Tx) error {
-		_, err := tx.Receive(Delivery{Key: "odd", Type: "?", Body: []byte(canaryName), State: connector.InboxQuarantined, Detail: "not understood"})
+		_, err := tx.Receive(Delivery{Key: "odd", Type: "?", Body: []byte(canaryName), State: connector.InboxQuarantined,
+			Detail: "not understood"})
 		return err
 	})
 	d.clock.move(30 * day)
@@ -78,7 +80,8 @@ func TestWhatIsOldIsKeptNoLongerAndTheNewestOfEveryPayerIs(t *testing.T) {
 		t.Errorf("an old delivery: %v", err)
 	}
 	for key, text := range d.rows() {
-		if table := strings.Fields(key)[0]; table != "changes" && table != "inbox" && table != "ledger" && before[key] != text {
+		if table := strings.Fields(key)[0]; table != "changes" && table != "inbox" && table != "ledger" &&
+			before[key] != text {
 			t.Errorf("%s has changed", key)
 		}
 	}
@@ -133,7 +136,8 @@ func TestRetentionStopsBetweenTwoWrites(t *testing.T) {
 	d.do(func(tx *Tx) error {
 		var errs []error
 		for i := range 3*retainBatch + 5 {
-			_, err := tx.Receive(Delivery{Key: fmt.Sprint("k", i), Type: "customer", Body: []byte("x"), State: connector.InboxIgnored})
+			_, err := tx.Receive(Delivery{Key: fmt.Sprint("k", i), Type: "customer", Body: []byte("x"),
+				State: connector.InboxIgnored})
 			errs = append(errs, err)
 		}
 		return errors.Join(errs...)

@@ -76,7 +76,8 @@ func (tx *Tx) BeginRotation(key connector.Secret, overlap time.Duration, by stri
 	if !key.IsZero() {
 		box = tx.l.seal.box([]byte(key.Expose()), deliveryKeyPlace(id))
 	}
-	return id, tx.exec("INSERT INTO webhook_rotations (rotation_id, begun_at, begun_by, delivery_key) VALUES (?, ?, ?, ?)", id, stamp(tx.now), by, box)
+	return id, tx.exec("INSERT INTO webhook_rotations (rotation_id, begun_at, begun_by, delivery_key) VALUES (?, ?, ?, ?)",
+		id, stamp(tx.now), by, box)
 }
 
 // dropKeys forgets the secrets and delivery keys that nothing is accepted by any more.
@@ -108,7 +109,8 @@ func (tx *Tx) EndRotation(id int64) error {
 // RefuseRotation notes that the service refused before it named a secret, so it still signs with
 // the old one.
 func (tx *Tx) RefuseRotation(id int64) error {
-	return tx.exec("UPDATE webhook_rotations SET refused_at = ? WHERE rotation_id = ? AND secret_at IS NULL", stamp(tx.now), id)
+	return tx.exec("UPDATE webhook_rotations SET refused_at = ? WHERE rotation_id = ? AND secret_at IS NULL",
+		stamp(tx.now), id)
 }
 
 // WebhookKeys returns the present signing secrets and delivery keys. Older secrets are accepted
@@ -245,7 +247,8 @@ func (r *rotation) read(l *Ledger) error {
 		return err
 	}
 	return errors.Join(
-		parseTimes(map[*time.Time]sql.NullString{&r.BegunAt: r.begun, &r.secretAt: r.secretAs, &r.doneAt: r.done, &r.refusedAt: r.refuse}),
+		parseTimes(map[*time.Time]sql.NullString{&r.BegunAt: r.begun, &r.secretAt: r.secretAs, &r.doneAt: r.done,
+			&r.refusedAt: r.refuse}),
 		open(r.secretBox, rotationSecretPlace(r.ID), &r.secret),
 		open(r.keyBox, deliveryKeyPlace(r.ID), &r.key))
 }

@@ -61,17 +61,26 @@ func TestWhatStoodBeforeARotationCountsUntilTheOverlapIsOver(t *testing.T) {
 		{"the first", []turn{{"k1", "s1", "done", time.Hour}}, []string{"s1"}, []string{"k1"}, false, false, 0},
 		{"a second within the overlap", []turn{{"k1", "s1", "done", 90 * day}, {"k2", "s2", "done", day - time.Minute}},
 			[]string{"s2", "s1"}, []string{"k2", "k1"}, false, false, time.Minute},
-		{"a second when the overlap is over", []turn{{"k1", "s1", "done", 90 * day}, {"k2", "s2", "done", day}}, []string{"s2"}, []string{"k2"}, false, false, 0},
-		{"two within the overlap", []turn{{"k1", "s1", "done", 90 * day}, {"k2", "s2", "done", time.Hour}, {"k3", "s3", "done", 0}},
+		{"a second when the overlap is over", []turn{{"k1", "s1", "done", 90 * day}, {"k2", "s2", "done", day}},
+			[]string{"s2"}, []string{"k2"}, false, false, 0},
+		{"two within the overlap",
+			[]turn{{"k1", "s1", "done", 90 * day}, {"k2", "s2", "done", time.Hour}, {"k3", "s3", "done", 0}},
 			[]string{"s3", "s2", "s1"}, []string{"k3", "k2", "k1"}, false, false, 23 * time.Hour},
-		{"one that nobody finished, long ago", []turn{{"k1", "s1", "done", 90 * day}, {"k2", "s2", "", 90 * day}}, []string{"s2", "s1"}, []string{"k2", "k1"}, false, true, 0},
-		{"one that nobody finished, and a later one", []turn{{"k1", "s1", "done", 90 * day}, {"k2", "s2", "", day}, {"k3", "s3", "done", 2 * day}},
+		{"one that nobody finished, long ago", []turn{{"k1", "s1", "done", 90 * day}, {"k2", "s2", "", 90 * day}},
+			[]string{"s2", "s1"}, []string{"k2", "k1"}, false, true, 0},
+		{"one that nobody finished, and a later one",
+			[]turn{{"k1", "s1", "done", 90 * day}, {"k2", "s2", "", day}, {"k3", "s3", "done", 2 * day}},
 			[]string{"s3"}, []string{"k3"}, false, false, 0},
-		{"one without an answer", []turn{{"k1", "s1", "done", 90 * day}, {"k2", "", "", 90 * day}}, []string{"s1"}, []string{"k2", "k1"}, true, true, 0},
-		{"one that was refused", []turn{{"k1", "s1", "done", 90 * day}, {"k2", "", "refused", 90 * day}}, []string{"s1"}, []string{"k2", "k1"}, false, false, 0},
-		{"one without an answer, and a later one at once", []turn{{"", "", "", time.Minute}, {"", "s2", "done", time.Minute}}, []string{"s2"}, nil, true, false, 0},
-		{"one without an answer, and a later one an hour ago", []turn{{"", "", "", time.Minute}, {"", "s2", "done", time.Hour}}, []string{"s2"}, nil, false, false, 0},
-		{"one that named no secret", []turn{{"", "s1", "done", 90 * day}, {"", "", "done", 90 * day}}, []string{"s1"}, nil, false, false, 0},
+		{"one without an answer", []turn{{"k1", "s1", "done", 90 * day}, {"k2", "", "", 90 * day}}, []string{"s1"},
+			[]string{"k2", "k1"}, true, true, 0},
+		{"one that was refused", []turn{{"k1", "s1", "done", 90 * day}, {"k2", "", "refused", 90 * day}}, []string{"s1"},
+			[]string{"k2", "k1"}, false, false, 0},
+		{"one without an answer, and a later one at once", []turn{{"", "", "", time.Minute}, {"", "s2", "done", time.Minute}},
+			[]string{"s2"}, nil, true, false, 0},
+		{"one without an answer, and a later one an hour ago",
+			[]turn{{"", "", "", time.Minute}, {"", "s2", "done", time.Hour}}, []string{"s2"}, nil, false, false, 0},
+		{"one that named no secret", []turn{{"", "s1", "done", 90 * day}, {"", "", "done", 90 * day}}, []string{"s1"}, nil,
+			false, false, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -97,13 +106,16 @@ func TestWhatStoodBeforeARotationCountsUntilTheOverlapIsOver(t *testing.T) {
 func TestTheNextRotationDropsWhatCountsNoMore(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	for _, r := range []turn{{"k1", "s1", "done", time.Hour}, {"k2", "s2", "done", 25 * time.Hour}, {"k3", "s3", "done", time.Hour}} {
+	for _, r := range []turn{{"k1", "s1", "done", time.Hour}, {"k2", "s2", "done", 25 * time.Hour},
+		{"k3", "s3", "done", time.Hour}} {
 		d.turn(t, r)
 	}
-	if n := one[int](t, d.Ledger, "SELECT count(*) FROM webhook_rotations WHERE secret IS NOT NULL AND delivery_key IS NOT NULL"); n != 2 {
+	if n := one[int](t, d.Ledger,
+		"SELECT count(*) FROM webhook_rotations WHERE secret IS NOT NULL AND delivery_key IS NOT NULL"); n != 2 {
 		t.Errorf("%d rotations still have their keys", n)
 	}
-	if k, err := d.WebhookKeys(t.Context(), 24*time.Hour); err != nil || !slices.Equal(exposed(k.Secrets), []string{"s3", "s2"}) {
+	if k, err := d.WebhookKeys(t.Context(), 24*time.Hour); err != nil ||
+		!slices.Equal(exposed(k.Secrets), []string{"s3", "s2"}) {
 		t.Errorf("secrets %v (%v)", exposed(k.Secrets), err)
 	}
 }

@@ -77,7 +77,8 @@ func (p Proof) Covers(kinds []string) bool {
 			known = append(known, t.Survived...)
 		}
 	}
-	return slices.Contains(known, TripAny) || !slices.ContainsFunc(kinds, func(k string) bool { return !slices.Contains(known, k) })
+	return slices.Contains(known, TripAny) ||
+		!slices.ContainsFunc(kinds, func(k string) bool { return !slices.Contains(known, k) })
 }
 
 // Disproved returns the round trips that forbid updates in this format; none if it is permitted.
@@ -116,7 +117,8 @@ func (l *Ledger) RoundTrip(ctx context.Context, way Way) (Proof, error) {
 		at             sql.NullString
 		survived, lost string
 	}
-	rows, err := list(ctx, l, "SELECT made_by, subject, at, survived, lost, sure FROM round_trips WHERE address = ? AND way = ? ORDER BY trip_id",
+	rows, err := list(ctx, l,
+		"SELECT made_by, subject, at, survived, lost, sure FROM round_trips WHERE address = ? AND way = ? ORDER BY trip_id",
 		[]any{strings.ToLower(way.Address), way.Spelling}, func(r *row) []any {
 			return []any{&r.By, &r.Subject, &r.at, &r.survived, &r.lost, &r.Sure}
 		})
@@ -139,7 +141,8 @@ func (l *Ledger) RoundTrip(ctx context.Context, way Way) (Proof, error) {
 
 // LastRoundTrip returns the evidence on the last tried format; the zero Proof before the first.
 func (l *Ledger) LastRoundTrip(ctx context.Context) (Proof, error) {
-	ways, err := list(ctx, l, "SELECT address, way FROM round_trips ORDER BY trip_id DESC LIMIT 1", nil, func(w *Way) []any { return []any{&w.Address, &w.Spelling} })
+	ways, err := list(ctx, l, "SELECT address, way FROM round_trips ORDER BY trip_id DESC LIMIT 1", nil,
+		func(w *Way) []any { return []any{&w.Address, &w.Spelling} })
 	if err != nil || len(ways) == 0 {
 		return Proof{}, err
 	}
@@ -166,7 +169,8 @@ func (tx *Tx) KnownToMove(paths []string) ([]string, error) {
 	var known []string
 	for _, path := range paths {
 		var moves bool
-		if err := tx.row([]any{&moves}, "SELECT EXISTS (SELECT 1 FROM foreign_moves m WHERE m.path = ? AND "+movesAlways+")", connector.Indexed(path)); err != nil {
+		if err := tx.row([]any{&moves}, "SELECT EXISTS (SELECT 1 FROM foreign_moves m WHERE m.path = ? AND "+movesAlways+")",
+			connector.Indexed(path)); err != nil {
 			return nil, fmt.Errorf("look what moves with every update: %w", err)
 		}
 		if moves {

@@ -41,7 +41,8 @@ func TestAWayOfUpdatingIsBelievedByItsRoundTrips(t *testing.T) {
 			if err != nil || len(p.Trips) != len(c.trips) {
 				t.Fatalf("%d round trips: %v", len(p.Trips), err)
 			}
-			if bare, full, disproved := p.Covers(nil), p.Covers([]string{"notes"}), len(p.Disproved()) > 0; bare != c.bare || full != c.full || disproved != c.disproved {
+			if bare, full, disproved := p.Covers(nil), p.Covers([]string{"notes"}), len(p.Disproved()) > 0; bare != c.bare ||
+				full != c.full || disproved != c.disproved {
 				t.Errorf("covers nothing of others %t, notes %t; disproved %t", bare, full, disproved)
 			}
 			if other, err := l.RoundTrip(t.Context(), Way{way.Address, "update=path_id"}); err != nil || len(other.Trips) > 0 {

@@ -45,7 +45,8 @@ func (tx *Tx) toldStatus(connection string) (map[string]toldRecord, error) {
 // met or not, must be planned again, or changed after the run had carried out a change of it.
 func (tx *Tx) countRun(run int64, connection string, met *connector.IDs) (c Counts, again bool, err error) {
 	changed := map[string]*int{
-		"created": &c.Created, "adopted": &c.Adopted, "updated": &c.Updated, "failed": &c.Failed, "waiting": &c.Waiting, "held": &c.Held, "unchanged": &c.Unchanged,
+		"created": &c.Created, "adopted": &c.Adopted, "updated": &c.Updated, "failed": &c.Failed, "waiting": &c.Waiting,
+		"held": &c.Held, "unchanged": &c.Unchanged,
 	}
 	stands := func(class protocol.Status, n int) {
 		c.Pulled += n
@@ -104,21 +105,23 @@ func (tx *Tx) countRun(run int64, connection string, met *connector.IDs) (c Coun
 
 // countMet counts the records met by a run, by their class. With a nil met it counts all records that are not
 // missed. again reports whether any record, met or not, needs another plan.
-func (tx *Tx) countMet(connection string, met *connector.IDs, stands func(protocol.Status, int)) (again bool, err error) {
+func (tx *Tx) countMet(connection string, met *connector.IDs, stands func(protocol.Status, int)) (again bool,
+	err error) {
 	if met != nil {
 		if ids, small := met.Few(); small {
 			return tx.countFew(connection, ids, met, stands)
 		}
-		err = tx.each("SELECT source_id, class, replan FROM source_records WHERE connection = ?", []any{connection}, func(scan func(...any) error) error {
-			var id string
-			var class protocol.Status
-			var replan bool
-			err := scan(&id, &class, &replan)
-			if again = again || replan; met.Has(id) {
-				stands(class, 1)
-			}
-			return err
-		})
+		err = tx.each("SELECT source_id, class, replan FROM source_records WHERE connection = ?", []any{connection},
+			func(scan func(...any) error) error {
+				var id string
+				var class protocol.Status
+				var replan bool
+				err := scan(&id, &class, &replan)
+				if again = again || replan; met.Has(id) {
+					stands(class, 1)
+				}
+				return err
+			})
 		return again, err
 	}
 	classes := [...]protocol.Status{protocol.Working, protocol.Failed, protocol.Held, protocol.InStep, protocol.Out}
@@ -142,7 +145,8 @@ const (
 )
 
 // countFew is countMet for a run that met few records.
-func (tx *Tx) countFew(connection string, ids []string, met *connector.IDs, stands func(protocol.Status, int)) (again bool, err error) {
+func (tx *Tx) countFew(connection string, ids []string, met *connector.IDs,
+	stands func(protocol.Status, int)) (again bool, err error) {
 	page, err := json.Marshal(ids)
 	if err != nil {
 		return false, err

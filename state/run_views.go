@@ -32,7 +32,8 @@ const runColumns = `run_id, connection, kind, trigger, started_at, finished_at, 
 	created, adopted, updated, links_requested, held, failed`
 
 func (r *RunRow) dest() []any {
-	return []any{&r.RunID, &r.Connection, &r.Kind, &r.Trigger, &r.StartedAt, &r.FinishedAt, &r.Outcome, &r.Pulled, &r.Unchanged,
+	return []any{&r.RunID, &r.Connection, &r.Kind, &r.Trigger, &r.StartedAt, &r.FinishedAt, &r.Outcome, &r.Pulled,
+		&r.Unchanged,
 		&r.Excluded, &r.Created, &r.Adopted, &r.Updated, &r.LinksRequested, &r.Held, &r.Failed}
 }
 
@@ -54,11 +55,12 @@ func (l *Ledger) RunProblems(ctx context.Context) ([]RunProblem, error) {
 		RunProblem
 		lease string
 	}
-	rows, err := list(ctx, l, `SELECT connection, run_id, CASE error WHEN '' THEN undone ELSE error END, error, outcome, undone, retry_at, lease_until FROM runs r
+	rows, err := list(ctx, l,
+		`SELECT connection, run_id, CASE error WHEN '' THEN undone ELSE error END, error, outcome, undone, retry_at, lease_until FROM runs r
 		WHERE run_id = (SELECT max(run_id) FROM runs WHERE connection = r.connection) AND (outcome IN ('incomplete', 'running') OR outcome = 'failed' AND (error <> '' OR undone <> ''))
 		ORDER BY connection`, nil, func(r *row) []any {
-		return []any{&r.Connection, &r.RunID, &r.Problem, &r.Reason, &r.Outcome, &r.Undone, &r.RetryAt, &r.lease}
-	})
+			return []any{&r.Connection, &r.RunID, &r.Problem, &r.Reason, &r.Outcome, &r.Undone, &r.RetryAt, &r.lease}
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +105,8 @@ func (l *Ledger) Runs(ctx context.Context, f Filter) ([]RunRow, error) {
 }
 
 // selectRuns selects what runRows reads.
-const selectRuns = "SELECT " + runColumns + ", (SELECT r.lease_until FROM runs r WHERE r.run_id = v_runs.run_id) FROM v_runs"
+const selectRuns = "SELECT " + runColumns +
+	", (SELECT r.lease_until FROM runs r WHERE r.run_id = v_runs.run_id) FROM v_runs"
 
 // runRows reads rows of v_runs, each with its outcome now.
 func (l *Ledger) runRows(ctx context.Context, query string, args []any) ([]RunRow, error) {
@@ -143,15 +146,18 @@ type RunDetail struct {
 // AddsUp reports whether the run has counted every record it read once. An unfinished run has not counted
 // yet.
 func (r RunDetail) AddsUp() bool {
-	return r.FinishedAt == nil || r.Pulled == r.Unchanged+r.Excluded+r.Created+r.Adopted+r.Updated+r.Held+r.Failed+r.Waiting
+	return r.FinishedAt == nil ||
+		r.Pulled == r.Unchanged+r.Excluded+r.Created+r.Adopted+r.Updated+r.Held+r.Failed+r.Waiting
 }
 
 const selectRunDetails = `SELECT r.run_id, r.connection, r.kind, r.trigger, r.started_at, r.finished_at, r.outcome, r.pulled, r.unchanged, r.excluded,
 	r.created, r.adopted, r.updated, r.links_requested, r.held, r.failed, r.waiting, r.holder, r.mapping_version, r.error, r.undone, r.retry_at,
-	coalesce((SELECT max(plan_id) FROM plans p WHERE p.run_id = r.run_id AND ` + isFinished + `), 0), coalesce(r.sent_plan, 0), r.lease_until FROM runs r `
+	coalesce((SELECT max(plan_id) FROM plans p WHERE p.run_id = r.run_id AND ` + isFinished +
+	`), 0), coalesce(r.sent_plan, 0), r.lease_until FROM runs r `
 
 func (r *RunDetail) dest() []any {
-	return append(r.RunRow.dest(), &r.Waiting, &r.Holder, &r.Mapping, &r.Problem, &r.Undone, &r.RetryAt, &r.Plan, &r.SentPlan, &r.lease)
+	return append(r.RunRow.dest(), &r.Waiting, &r.Holder, &r.Mapping, &r.Problem, &r.Undone, &r.RetryAt, &r.Plan,
+		&r.SentPlan, &r.lease)
 }
 
 // runDetails reads runs with their details, each with its outcome now.
@@ -171,7 +177,8 @@ func (l *Ledger) runDetails(ctx context.Context, query string, args ...any) ([]R
 
 // RunPage returns runs, the newest first, that are older than the run before; 0 for the newest.
 func (l *Ledger) RunPage(ctx context.Context, before int64, limit int) ([]RunDetail, error) {
-	return l.runDetails(ctx, selectRunDetails+"WHERE ?1 = 0 OR r.run_id < ?1 ORDER BY r.run_id DESC LIMIT ?2", before, limit)
+	return l.runDetails(ctx, selectRunDetails+"WHERE ?1 = 0 OR r.run_id < ?1 ORDER BY r.run_id DESC LIMIT ?2", before,
+		limit)
 }
 
 // Run returns one run; nil when there is none with this number.
@@ -186,7 +193,9 @@ func (l *Ledger) Run(ctx context.Context, run int64) (*RunDetail, error) {
 // OpenRun returns the number of the connection's open run; 0 for none. A run of a dead process stays open
 // until its lease ends.
 func (l *Ledger) OpenRun(ctx context.Context, connection string) (int64, error) {
-	return single[int64](l.queryRow(ctx, "SELECT coalesce(max(run_id), 0) FROM runs WHERE connection = ? AND finished_at IS NULL AND lease_until > ?", connection, stamp(l.Now())))
+	return single[int64](l.queryRow(ctx,
+		"SELECT coalesce(max(run_id), 0) FROM runs WHERE connection = ? AND finished_at IS NULL AND lease_until > ?",
+		connection, stamp(l.Now())))
 }
 
 // RunChange is what a run did for one payer, or came to.
@@ -203,6 +212,7 @@ type RunChange struct {
 // changes are omitted.
 func (l *Ledger) RunChanges(ctx context.Context, run, after int64, limit int) ([]RunChange, error) {
 	return list(ctx, l, `SELECT change_id, source_id, CASE unlinks WHEN 1 THEN 'unlink' ELSE action END, state, reason, detail
-		FROM changes WHERE run_id = ? AND change_id > ? AND state <> 'void' ORDER BY change_id LIMIT ?`, []any{run, after, limit},
+		FROM changes WHERE run_id = ? AND change_id > ? AND state <> 'void' ORDER BY change_id LIMIT ?`,
+		[]any{run, after, limit},
 		func(r *RunChange) []any { return []any{&r.ID, &r.SourceID, &r.Action, &r.State, &r.Reason, &r.Detail} })
 }

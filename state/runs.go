@@ -33,7 +33,8 @@ func (e *ErrRunOpen) Error() string {
 	if e.RunID == 0 {
 		return fmt.Sprintf("another process holds the connection %s; try again when it has ended", e.Connection)
 	}
-	return fmt.Sprintf("another run (number %d, since %s) holds the connection %s; try again when it has ended", e.RunID, e.Since.Format(time.RFC3339), e.Connection)
+	return fmt.Sprintf("another run (number %d, since %s) holds the connection %s; try again when it has ended", e.RunID,
+		e.Since.Format(time.RFC3339), e.Connection)
 }
 
 // ErrOtherEnvironment means that a connection belongs to another source or organisation
@@ -132,25 +133,30 @@ func (tx *Tx) takeOver(connection string, run int64, since, until sql.NullString
 		return &ErrRunOpen{connection, run, started}
 	}
 	tx.run = 0
-	return errors.Join(tx.noteSentPlan(run), tx.exec("UPDATE runs SET finished_at = ?, outcome = 'incomplete', error = ? WHERE run_id = ?",
-		stamp(tx.now), leaseRanOut, run))
+	return errors.Join(tx.noteSentPlan(run),
+		tx.exec("UPDATE runs SET finished_at = ?, outcome = 'incomplete', error = ? WHERE run_id = ?",
+			stamp(tx.now), leaseRanOut, run))
 }
 
 // EndLease ends the lease of a connection's open run at once. Its caller holds the connection's lock, so the
 // run is dead.
 func (tx *Tx) EndLease(connection string) error {
-	return tx.exec("UPDATE runs SET lease_until = ? WHERE connection = ? AND finished_at IS NULL", stamp(tx.now), connection)
+	return tx.exec("UPDATE runs SET lease_until = ? WHERE connection = ? AND finished_at IS NULL", stamp(tx.now),
+		connection)
 }
 
 // HasOpenRun reports whether a run of the connection is open.
 func (tx *Tx) HasOpenRun(connection string) (bool, error) {
-	return txSingle[bool](tx, "SELECT EXISTS (SELECT 1 FROM runs WHERE connection = ? AND finished_at IS NULL)", connection)
+	return txSingle[bool](tx, "SELECT EXISTS (SELECT 1 FROM runs WHERE connection = ? AND finished_at IS NULL)",
+		connection)
 }
 
 // LastRun returns the result of a connection's newest run, and whether the run is active; a run
 // with an expired lease is not. "" for no run.
 func (tx *Tx) LastRun(connection string) (outcome connector.RunOutcome, holds bool, err error) {
-	err = tx.row([]any{&outcome, &holds}, "SELECT outcome, finished_at IS NULL AND lease_until > ? FROM runs WHERE connection = ? ORDER BY run_id DESC LIMIT 1", stamp(tx.now), connection)
+	err = tx.row([]any{&outcome, &holds},
+		"SELECT outcome, finished_at IS NULL AND lease_until > ? FROM runs WHERE connection = ? ORDER BY run_id DESC LIMIT 1",
+		stamp(tx.now), connection)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
 	}
@@ -159,7 +165,8 @@ func (tx *Tx) LastRun(connection string) (outcome connector.RunOutcome, holds bo
 
 // RenewLease keeps the run's hold on its connection; ErrLeaseLost when it is gone.
 func (tx *Tx) RenewLease(run int64) error {
-	n, err := tx.count("UPDATE runs SET lease_until = ? WHERE run_id = ? AND finished_at IS NULL", stamp(tx.now.Add(Lease)), run)
+	n, err := tx.count("UPDATE runs SET lease_until = ? WHERE run_id = ? AND finished_at IS NULL",
+		stamp(tx.now.Add(Lease)), run)
 	if err == nil && n == 0 {
 		return ErrLeaseLost
 	}
@@ -210,7 +217,8 @@ var countChanged = `SELECT c.source_id, c.run_id = ?1, CASE c.state
         ELSE CASE WHEN c.sent THEN 'updated' ELSE 'unchanged' END END END
     WHEN 'failed' THEN 'failed' WHEN 'held' THEN 'held' ELSE 'waiting' END, r.class, r.missed,
     c.run_id = ?1 AND (r.unseen = 0 OR r.planned_hash <> '') -- DropUnseen has blanked it for a row that is gone
-      AND (NOT ` + isPlanned + ` OR NOT EXISTS (SELECT 1 FROM runs u WHERE u.run_id = ?1 AND ` + plannedWith("u.mapping_version") + `))
+      AND (NOT ` + isPlanned + ` OR NOT EXISTS (SELECT 1 FROM runs u WHERE u.run_id = ?1 AND ` +
+	plannedWith("u.mapping_version") + `))
       AND (c.state = 'done' OR EXISTS (SELECT 1 FROM changes d
         WHERE d.connection = ?2 AND d.source_id = c.source_id AND d.lane = 'customer' AND d.state = 'done' AND d.run_id = ?1))
   FROM (
@@ -226,7 +234,8 @@ var countChanged = `SELECT c.source_id, c.run_id = ?1, CASE c.state
 // is never complete (invariant V2). A run that only plans leaves them on purpose. It fails with ErrLeaseLost
 // when another process closed the run. met holds the records met by the run; nil stands for all records of
 // the last complete reading.
-func (tx *Tx) CloseRun(run int64, connection string, outcome connector.RunOutcome, problem string, met *connector.IDs) (Counts, connector.RunOutcome, error) {
+func (tx *Tx) CloseRun(run int64, connection string, outcome connector.RunOutcome, problem string,
+	met *connector.IDs) (Counts, connector.RunOutcome, error) {
 	counts, again, err := tx.countRun(run, connection, met)
 	if err != nil {
 		return counts, outcome, fmt.Errorf("count run %d: %w", run, err)
@@ -299,7 +308,8 @@ type RunBefore struct {
 
 // RunBefore returns the result of the previous run of the same kind, sending or planning.
 func (tx *Tx) RunBefore(run int64) (b RunBefore, err error) {
-	err = tx.row([]any{&b.Outcome, &b.Problem, &b.Waiting}, `SELECT b.outcome, b.error, b.waiting FROM runs b JOIN runs n ON n.run_id = ?
+	err = tx.row([]any{&b.Outcome, &b.Problem, &b.Waiting},
+		`SELECT b.outcome, b.error, b.waiting FROM runs b JOIN runs n ON n.run_id = ?
 		WHERE b.connection = n.connection AND b.run_id < n.run_id AND b.finished_at IS NOT NULL AND (b.kind = 'plan') = (n.kind = 'plan') ORDER BY b.run_id DESC LIMIT 1`, run)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
@@ -314,7 +324,8 @@ func (tx *Tx) RunBefore(run int64) (b RunBefore, err error) {
 // none yet.
 func (l *Ledger) Cursor(ctx context.Context, connection, stream string) (string, error) {
 	var value string
-	err := l.queryRow(ctx, "SELECT value FROM cursors WHERE connection = ? AND stream = ?", connection, stream).Scan(&value)
+	err := l.queryRow(ctx, "SELECT value FROM cursors WHERE connection = ? AND stream = ?", connection,
+		stream).Scan(&value)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
 	}

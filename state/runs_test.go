@@ -51,7 +51,8 @@ func TestARunThatFallsSilentIsTakenOver(t *testing.T) {
 	d.do(func(tx *Tx) error { return tx.RenewLease(first) })
 	d.clock.move(Lease - time.Millisecond)
 	var open *ErrRunOpen
-	if err := d.Do(t.Context(), func(tx *Tx) error { _, err := tx.OpenRun(newRun(acme)); return err }); !errors.As(err, &open) {
+	if err := d.Do(t.Context(), func(tx *Tx) error { _, err := tx.OpenRun(newRun(acme)); return err }); !errors.As(err,
+		&open) {
 		t.Fatalf("a renewed lease: got %v, want ErrRunOpen", err)
 	}
 	d.clock.move(time.Millisecond)
@@ -163,7 +164,8 @@ func TestCountsAddUpToTheRecordsPulled(t *testing.T) {
 	d.planCreate(run, acme, "pending")
 	link := d.planLink(run, "unchanged", "b-unchanged")
 	d.do(func(tx *Tx) error { return tx.CloseWith(run, link, connector.ChangeDone, "", "") })
-	for id, v := range map[string]Decision{"excluded": {Verdict: Excluded}, "held": {Verdict: Held, Topic: TopicRecord, Reason: connector.ReasonKeyBlank}} {
+	for id, v := range map[string]Decision{"excluded": {Verdict: Excluded},
+		"held": {Verdict: Held, Topic: TopicRecord, Reason: connector.ReasonKeyBlank}} {
 		d.save(run, acme, record(id, id))
 		v.SourceID, v.ContentHash = id, record(id, id).Hash()
 		d.decide(run, acme, v)
@@ -182,7 +184,8 @@ func TestCountsAddUpToTheRecordsPulled(t *testing.T) {
 		t.Errorf("the outcome is %s although records wait, want incomplete", outcome)
 	}
 	runs, err := d.Runs(t.Context(), Filter{})
-	if err != nil || len(runs) != 1 || runs[0].Pulled != 11 || runs[0].Outcome != "incomplete" || runs[0].LinksRequested != 1 {
+	if err != nil || len(runs) != 1 || runs[0].Pulled != 11 || runs[0].Outcome != "incomplete" ||
+		runs[0].LinksRequested != 1 {
 		t.Errorf("the run's row is %+v, %v", runs, err)
 	}
 }
@@ -192,7 +195,8 @@ func TestARunTakesUpWhatAnEarlierRunLeft(t *testing.T) {
 	d := newDesk(t)
 	first := d.run(acme)
 	c := d.planCreate(first, acme, "c1")
-	if counts, outcome := d.closeRun(first, connector.RunComplete); counts.Waiting != 1 || outcome != connector.RunIncomplete {
+	if counts, outcome := d.closeRun(first, connector.RunComplete); counts.Waiting != 1 ||
+		outcome != connector.RunIncomplete {
 		t.Errorf("the first run: %+v, %s", counts, outcome)
 	}
 	second := d.run(acme)
@@ -327,10 +331,12 @@ func TestARunOfAKilledProcessIsInterruptedOnceItsLeaseIsOver(t *testing.T) {
 	if diff := cmp.Diff([]string{"interrupted", "interrupted", "interrupted", "interrupted"}, outcomes()); diff != "" {
 		t.Errorf("after the lease (-want +got):\n%s", diff)
 	}
-	if problems, err := d.RunProblems(ctx); err != nil || len(problems) != 1 || problems[0].Outcome != "interrupted" || problems[0].Problem != leaseRanOut {
+	if problems, err := d.RunProblems(ctx); err != nil || len(problems) != 1 || problems[0].Outcome != "interrupted" ||
+		problems[0].Problem != leaseRanOut {
 		t.Errorf("an interrupted run has the problems %+v, %v", problems, err)
 	}
-	if n := count(); len(n.OpenRuns) > 0 || len(n.LastEnded) != 1 || n.LastEnded[0].Outcome != "interrupted" || !n.LastEnded[0].FinishedAt.Equal(d.Now()) {
+	if n := count(); len(n.OpenRuns) > 0 || len(n.LastEnded) != 1 || n.LastEnded[0].Outcome != "interrupted" ||
+		!n.LastEnded[0].FinishedAt.Equal(d.Now()) {
 		t.Errorf("after the lease the numbers are %+v", n)
 	}
 	d.run(acme)
@@ -345,7 +351,8 @@ func TestAMappingVersionIsKeptOnce(t *testing.T) {
 	for _, text := range []string{"first", "second"} {
 		d.do(func(tx *Tx) error { return tx.SaveMapping("h1", text, "ada") })
 	}
-	if got, err := d.mappings(t.Context(), "SELECT "+versionColumns+" FROM mapping_versions v LEFT JOIN runs r ON FALSE GROUP BY v.hash, v.author, v.saved_at, v.body"); err != nil || len(got) != 1 || got[0].Text != "first" {
+	if got, err := d.mappings(t.Context(),
+		"SELECT "+versionColumns+" FROM mapping_versions v LEFT JOIN runs r ON FALSE GROUP BY v.hash, v.author, v.saved_at, v.body"); err != nil || len(got) != 1 || got[0].Text != "first" {
 		t.Errorf("got %+v, %v; want the text that was first saved under its hash", got, err)
 	}
 }
@@ -362,7 +369,8 @@ func TestWhatASourceSaidOfItselfIsKeptAsItSaidItLast(t *testing.T) {
 	says(connector.SourceInfo{})
 	first := connector.SourceInfo{
 		Kind: "csv", Tenant: "t1", TenantName: "Acme Ltd", Snapshot: true,
-		Fields: []connector.Field{{Name: "Name", Type: connector.TypeText}, {Name: "Address", Type: connector.TypeList, Fields: []connector.Field{{Name: "City"}}}},
+		Fields: []connector.Field{{Name: "Name", Type: connector.TypeText},
+			{Name: "Address", Type: connector.TypeList, Fields: []connector.Field{{Name: "City"}}}},
 	}
 	then := first
 	then.Snapshot, then.Fields = false, first.Fields[:1]
@@ -392,7 +400,9 @@ func TestARunKeepsWhatItLeftUndoneAndWhenItGoesOn(t *testing.T) {
 	})
 	detail, err := d.Run(t.Context(), run)
 	problems, problemErr := d.RunProblems(t.Context())
-	if err != nil || problemErr != nil || detail.Undone == "" || detail.RetryAt == nil || len(problems) != 1 || problems[0].Undone != detail.Undone || problems[0].Problem != detail.Undone || *problems[0].RetryAt != *detail.RetryAt {
+	if err != nil || problemErr != nil || detail.Undone == "" || detail.RetryAt == nil || len(problems) != 1 ||
+		problems[0].Undone != detail.Undone || problems[0].Problem != detail.Undone ||
+		*problems[0].RetryAt != *detail.RetryAt {
 		t.Errorf("the run is %+v and the problems %+v: %v, %v", detail, problems, err, problemErr)
 	}
 	if kept, err := time.Parse(time.RFC3339, *detail.RetryAt); err != nil || !kept.Equal(at) {

@@ -19,7 +19,8 @@ type OtherBooks struct {
 // the name and an e-mail address, a phone or a postcode are equal. Traits of many payers prove nothing. It
 // omits connections with a decision about this one. records is the connection's number of payers.
 func (tx *Tx) OtherBooks(connection string) (others []OtherBooks, records int, err error) {
-	if err := tx.row([]any{&records}, `SELECT count(*) FROM payers n JOIN source_records r ON r.connection = n.connection AND r.source_id = n.source_id
+	if err := tx.row([]any{&records},
+		`SELECT count(*) FROM payers n JOIN source_records r ON r.connection = n.connection AND r.source_id = n.source_id
 		WHERE n.connection = ?1 AND NOT `+hasLeft, connection); err != nil {
 		return nil, 0, fmt.Errorf("count the records of %s: %w", connection, err)
 	}
@@ -31,7 +32,8 @@ func (tx *Tx) OtherBooks(connection string) (others []OtherBooks, records int, e
 		CROSS JOIN likenesses o ON o.hash = ` + traitHash + ` AND o.hash & 7 >= 2 AND o.payer_id <> n.payer_id
 		  AND (SELECT count(*) FROM (SELECT 1 FROM likenesses f WHERE f.hash = o.hash LIMIT ?2 + 2) few) <= ?2 + 1`
 	if many {
-		from = sharedTraits("?2") + ` CROSS JOIN likenesses m ON m.hash = s.hash CROSS JOIN payers n ON n.payer_id = m.payer_id
+		from = sharedTraits("?2") +
+			` CROSS JOIN likenesses m ON m.hash = s.hash CROSS JOIN payers n ON n.payer_id = m.payer_id
 		CROSS JOIN likenesses o ON o.hash = s.hash AND o.payer_id <> n.payer_id`
 	}
 	err = tx.each(`SELECT p.connection, k.source_kind, k.tenant_id, count(DISTINCT n.source_id) FROM `+from+`
@@ -40,12 +42,13 @@ func (tx *Tx) OtherBooks(connection string) (others []OtherBooks, records int, e
 		CROSS JOIN source_records r ON r.connection = n.connection AND r.source_id = n.source_id AND r.decision <> 'excluded' AND r.state = 'active' AND r.unseen = 0
 		WHERE n.connection = ?1 AND n.billing_id IS NULL AND `+mayHave+`
 		  AND NOT EXISTS (SELECT 1 FROM connection_decisions d WHERE d.old_connection = p.connection AND d.new_connection = ?1 OR d.old_connection = ?1 AND d.new_connection = p.connection)
-		GROUP BY p.connection, k.source_kind, k.tenant_id ORDER BY p.connection`, []any{connection, mostTwins}, func(scan func(...any) error) error {
-		var o OtherBooks
-		err := scan(&o.Connection, &o.Kind, &o.Tenant, &o.Records)
-		others = append(others, o)
-		return err
-	})
+		GROUP BY p.connection, k.source_kind, k.tenant_id ORDER BY p.connection`, []any{connection, mostTwins},
+		func(scan func(...any) error) error {
+			var o OtherBooks
+			err := scan(&o.Connection, &o.Kind, &o.Tenant, &o.Records)
+			others = append(others, o)
+			return err
+		})
 	if err != nil {
 		return nil, 0, fmt.Errorf("compare the records of %s with payers of other connections: %w", connection, err)
 	}

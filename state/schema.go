@@ -49,7 +49,8 @@ type schema struct {
 
 // readSchema reads the schema of a SQLite file. It reads no view and no virtual table, which could run for ever.
 func readSchema(ctx context.Context, db books) (s schema, err error) {
-	rows, err := db.QueryContext(ctx, `SELECT coalesce(type, ''), coalesce(name, ''), coalesce(tbl_name, ''), coalesce(substr(CAST(sql AS BLOB), 1, ?), '')
+	rows, err := db.QueryContext(ctx,
+		`SELECT coalesce(type, ''), coalesce(name, ''), coalesce(tbl_name, ''), coalesce(substr(CAST(sql AS BLOB), 1, ?), '')
 		FROM sqlite_master ORDER BY 1, 2, 3, 4`, maxSchemaText)
 	if err != nil {
 		return s, err
@@ -65,7 +66,9 @@ func readSchema(ctx context.Context, db books) (s schema, err error) {
 	if err := errors.Join(rows.Err(), rows.Close()); err != nil || !s.hasTable(versionTable) {
 		return s, err
 	}
-	if err := db.QueryRowContext(ctx, "SELECT coalesce(max(version_id), 0) FROM "+versionTable).Scan(&s.version); err != nil || !s.hasTable(unfinishedTable) {
+	if err := db.QueryRowContext(ctx,
+		"SELECT coalesce(max(version_id), 0) FROM "+versionTable).Scan(&s.version); err != nil ||
+		!s.hasTable(unfinishedTable) {
 		return s, err
 	}
 	u, found, err := unfinished(ctx, db)
@@ -252,7 +255,8 @@ func makeSchema(ctx context.Context, of schemaVersion) (made []schemaObject, err
 		}
 	}
 	if of.long != nil {
-		if err := inTransaction(ctx, db, func(tx *sql.Tx) error { _, _, err := of.long.start(ctx, tx); return err }); err != nil {
+		if err := inTransaction(ctx, db,
+			func(tx *sql.Tx) error { _, _, err := of.long.start(ctx, tx); return err }); err != nil {
 			return nil, err
 		}
 	}
@@ -269,7 +273,8 @@ type strangeSchemaError struct {
 // Error names a few of the objects.
 func (e *strangeSchemaError) Error() string {
 	const most = 3
-	text := fmt.Sprintf("its schema is not that of version %d: %s", e.version, strings.Join(e.strange[:min(most, len(e.strange))], "; "))
+	text := fmt.Sprintf("its schema is not that of version %d: %s", e.version,
+		strings.Join(e.strange[:min(most, len(e.strange))], "; "))
 	if more := len(e.strange) - most; more > 0 {
 		text += fmt.Sprintf("; and %d more", more)
 	}
@@ -316,7 +321,8 @@ func checkSchema(ctx context.Context, db books, seal *sealer, known string) (fin
 // has such a counter.
 func checkCounters(ctx context.Context, db books, version int64) error {
 	var odd int
-	err := db.QueryRowContext(ctx, fmt.Sprintf("SELECT count(*) FROM sqlite_sequence WHERE name IS NOT '%s' OR typeof(seq) <> 'integer' OR seq NOT BETWEEN 0 AND %d", versionTable, maxCounter)).Scan(&odd)
+	err := db.QueryRowContext(ctx,
+		fmt.Sprintf("SELECT count(*) FROM sqlite_sequence WHERE name IS NOT '%s' OR typeof(seq) <> 'integer' OR seq NOT BETWEEN 0 AND %d", versionTable, maxCounter)).Scan(&odd)
 	if err == nil && odd > 0 {
 		err = &strangeSchemaError{version, []string{"payersync did not make a row of the table \"sqlite_sequence\""}}
 	}

@@ -70,8 +70,10 @@ const (
 
 // cleaner opens the ledger once more, for work outside its own writes.
 func (l *Ledger) cleaner(store int) (*sql.DB, error) {
-	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: l.path}).String()+fmt.Sprintf("?_pragma=busy_timeout(%d)&_pragma=temp_store(%d)", BusyTimeout.Milliseconds(), store)+
-		"&mode=rw&_pragma=trusted_schema(0)&_pragma=synchronous(FULL)&_pragma=secure_delete(1)")
+	db, err := sql.Open("sqlite",
+		(&url.URL{Scheme: "file", Path: l.path}).String()+fmt.Sprintf("?_pragma=busy_timeout(%d)&_pragma=temp_store(%d)",
+			BusyTimeout.Milliseconds(), store)+
+			"&mode=rw&_pragma=trusted_schema(0)&_pragma=synchronous(FULL)&_pragma=secure_delete(1)")
 	if err != nil {
 		return nil, fmt.Errorf("clean the ledger's files: %w", err)
 	}

@@ -90,7 +90,8 @@ func ReadKey(path string) ([]byte, error) {
 	refuse := func(why, next string) ([]byte, error) { return nil, refusal(why, next) }
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // the configuration names it; what is no key is refused, and not shown
 	if errors.Is(err, fs.ErrNotExist) {
-		away := refusal("it does not exist", "Put back the one this ledger was made with. For a new ledger, make one in a new folder and move it here.")
+		away := refusal("it does not exist",
+			"Put back the one this ledger was made with. For a new ledger, make one in a new folder and move it here.")
 		away.steps = []connector.Step{{Do: connector.DoInit}}
 		return nil, &keyAwayError{away}
 	}

@@ -29,7 +29,8 @@ const (
 	canaryReason  = "CANARY_DECEASED"
 )
 
-var canaries = []string{canaryName, canaryEmail, canaryPhone, canaryStreet, canaryPost, canaryLink, canaryForeign, canaryBank, canaryReason}
+var canaries = []string{canaryName, canaryEmail, canaryPhone, canaryStreet, canaryPost, canaryLink, canaryForeign,
+	canaryBank, canaryReason}
 
 func personalCustomer(id string) connector.Customer {
 	return connector.Customer{
@@ -42,7 +43,8 @@ func personalCustomer(id string) connector.Customer {
 
 func personalRecord(id string) connector.Record {
 	r := record(id, canaryName)
-	r.Data, _ = json.Marshal(map[string]string{"Name": canaryName, "Email": canaryEmail, "Phone": canaryPhone, "Street": canaryStreet, "Post": canaryPost})
+	r.Data, _ = json.Marshal(map[string]string{"Name": canaryName, "Email": canaryEmail, "Phone": canaryPhone,
+		"Street": canaryStreet, "Post": canaryPost})
 	return r
 }
 
@@ -59,7 +61,8 @@ func (d *desk) fill(payers int) {
 	for i := range payers {
 		d.saveListed(connector.RemoteCustomer{
 			ID: fmt.Sprintf("b%03d", i), Name: canaryName, Emails: []string{canaryEmail},
-			ExternalData: map[string]string{"acct": fmt.Sprintf("c%03d", i)}, Raw: json.RawMessage(`{"note":"` + canaryForeign + `"}`),
+			ExternalData: map[string]string{"acct": fmt.Sprintf("c%03d", i)},
+			Raw:          json.RawMessage(`{"note":"` + canaryForeign + `"}`),
 		}, list)
 	}
 	d.do(func(tx *Tx) error { return tx.FinishPass(list) })
@@ -82,7 +85,8 @@ func (d *desk) fillPayer(run int64, i int) {
 	r, want := personalRecord(id), personalCustomer(id)
 	d.save(run, acme, r)
 	d.do(func(tx *Tx) error {
-		return tx.SaveLabels(acme, mapping, []NewLabel{{SourceID: id, Label: connector.Label{Number: id, Name: canaryName, Email: canaryEmail}}})
+		return tx.SaveLabels(acme, mapping,
+			[]NewLabel{{SourceID: id, Label: connector.Label{Number: id, Name: canaryName, Email: canaryEmail}}})
 	})
 	action := []connector.Action{connector.ActionCreate, connector.ActionUpdate}[i%2]
 	v := included(r, &NewChange{Action: action, Wanted: want, Diff: connector.Diff(connector.Customer{}, want)})
@@ -105,7 +109,8 @@ func (d *desk) fillPayer(run int64, i int) {
 		d.do(func(tx *Tx) error { return tx.CloseDone(run, c) })
 	}
 	d.do(func(tx *Tx) error {
-		m := connector.Mandate{ID: fmt.Sprintf("m%03d", i), CustomerID: billingID, Status: connector.MandateCreated, URL: canaryLink, FailureReason: connector.NewSecret(canaryReason)}
+		m := connector.Mandate{ID: fmt.Sprintf("m%03d", i), CustomerID: billingID, Status: connector.MandateCreated,
+			URL: canaryLink, FailureReason: connector.NewSecret(canaryReason)}
 		_, err := tx.SaveMandate(m, connector.CauseLink, "run 1")
 		m.Status = connector.MandateActive
 		_, err2 := tx.SaveMandate(m, connector.CauseWebhook, "evt")
@@ -113,7 +118,8 @@ func (d *desk) fillPayer(run int64, i int) {
 			Key: fmt.Sprintf("evt-%03d", i), Type: "dd-mandate", BillingID: billingID, State: connector.InboxReceived,
 			Body: []byte(`{"name":"` + canaryName + `","email":"` + canaryEmail + `","bankAccountNumber":"` + canaryBank + `"}`),
 		})
-		return errors.Join(err, err2, err3, tx.SaveFinancial(billingID, canaryReason), tx.SetMandate(acme, id, m.ID), tx.Audit(Entry{Actor: "ada", Action: "show link", Subject: m.ID, Reason: "asked by phone"}))
+		return errors.Join(err, err2, err3, tx.SaveFinancial(billingID, canaryReason), tx.SetMandate(acme, id, m.ID),
+			tx.Audit(Entry{Actor: "ada", Action: "show link", Subject: m.ID, Reason: "asked by phone"}))
 	})
 }
 
@@ -175,13 +181,17 @@ func TestMovedAndAlteredBoxesAreRefused(t *testing.T) {
 			func(d *desk) error { _, err := d.LabelsOf(ctx, []RecordID{{acme, "c000"}}); return err }},
 		{"applied customer", "payers", "applied", "source_id = 'c000'", "source_id = 'c001'",
 			func(d *desk) error { _, err := d.Payer(ctx, acme, "c000"); return err }},
-		{"wanted customer", "changes", "wanted", "source_id = 'c004' AND lane = 'customer'", "source_id = 'c000' AND lane = 'customer'",
+		{"wanted customer", "changes", "wanted", "source_id = 'c004' AND lane = 'customer'",
+			"source_id = 'c000' AND lane = 'customer'",
 			func(d *desk) error { _, err := d.Changes(ctx, acme, LaneCustomer, false, 0, 100); return err }},
-		{"difference", "changes", "diff", "source_id = 'c004' AND lane = 'customer'", "source_id = 'c000' AND lane = 'customer'",
+		{"difference", "changes", "diff", "source_id = 'c004' AND lane = 'customer'",
+			"source_id = 'c000' AND lane = 'customer'",
 			func(d *desk) error { _, err := d.Changes(ctx, acme, LaneCustomer, false, 0, 100); return err }},
-		{"frozen body", "changes", "body", "source_id = 'c004' AND lane = 'customer'", "source_id = 'c000' AND lane = 'customer'",
+		{"frozen body", "changes", "body", "source_id = 'c004' AND lane = 'customer'",
+			"source_id = 'c000' AND lane = 'customer'",
 			func(d *desk) error { _, err := d.Changes(ctx, acme, LaneCustomer, false, 0, 100); return err }},
-		{"pre-image", "changes", "pre_image", "source_id = 'c005' AND lane = 'customer'", "source_id = 'c001' AND lane = 'customer'",
+		{"pre-image", "changes", "pre_image", "source_id = 'c005' AND lane = 'customer'",
+			"source_id = 'c001' AND lane = 'customer'",
 			func(d *desk) error { _, err := d.Changes(ctx, acme, LaneCustomer, false, 0, 100); return err }},
 		{"webhook body", "inbox", "body", "delivery_key = 'evt-000'", "delivery_key = 'evt-001'",
 			func(d *desk) error { _, err := d.DeliveryBody(ctx, "evt-000"); return err }},
@@ -201,7 +211,8 @@ func TestMovedAndAlteredBoxesAreRefused(t *testing.T) {
 		box := one[[]byte](t, d.Ledger, fmt.Sprintf("SELECT %s FROM %s WHERE %s", r.column, r.table, r.where))
 		moved := one[[]byte](t, d.Ledger, fmt.Sprintf("SELECT %s FROM %s WHERE %s", r.column, r.table, r.other))
 		for name, fake := range map[string][]byte{
-			"moved": moved, "cut short": box[:3], "without its tag": box[:len(box)-1], "altered": flipped(box, len(box)/2), "under another key id": flipped(box, 0),
+			"moved": moved, "cut short": box[:3], "without its tag": box[:len(box)-1], "altered": flipped(box, len(box)/2),
+			"under another key id": flipped(box, 0),
 		} {
 			d.do(func(tx *Tx) error {
 				return tx.exec(fmt.Sprintf("UPDATE %s SET %s = ? WHERE %s", r.table, r.column, r.where), fake)

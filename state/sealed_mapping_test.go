@@ -43,7 +43,8 @@ func ofVersion5(t *testing.T, text string) *desk {
 		arg any
 	}{
 		{"UPDATE ledger SET key_check = ?", seal.box([]byte("payersync"), place("ledger", "key_check"))},
-		{"INSERT INTO mapping_versions (hash, text, author, saved_at) VALUES ('m1', ?, 'ann', '2026-03-02T09:00:00.000Z')", text},
+		{"INSERT INTO mapping_versions (hash, text, author, saved_at) VALUES ('m1', ?, 'ann', '2026-03-02T09:00:00.000Z')",
+			text},
 		{"INSERT INTO connections (name, source_kind, updated_at) VALUES (?, 'csv', '2026-03-02T09:00:00.000Z')", acme},
 	} {
 		if _, err := db.ExecContext(t.Context(), step.do, step.arg); err != nil {
@@ -64,7 +65,8 @@ func TestMappingTextsOfAnOlderLedgerAreSealedWhenItIsOpened(t *testing.T) {
 		t.Fatal("the text is not in the clear before")
 	}
 	l := d.another()
-	got, err := l.mappings(t.Context(), "SELECT "+versionColumns+" FROM mapping_versions v LEFT JOIN runs r ON FALSE GROUP BY v.hash, v.author, v.saved_at, v.body")
+	got, err := l.mappings(t.Context(),
+		"SELECT "+versionColumns+" FROM mapping_versions v LEFT JOIN runs r ON FALSE GROUP BY v.hash, v.author, v.saved_at, v.body")
 	if err := errors.Join(err, l.Integrity(t.Context()), l.Close()); err != nil {
 		t.Fatal(err)
 	}

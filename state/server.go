@@ -29,15 +29,18 @@ type Server struct {
 	wraps       atomic.Pointer[wrapping]  // the key-encryption key; nil in it for none
 	heard       atomic.Pointer[heardTime] // of the database's clock
 	clock       bool                      // the ledgers have a clock of their own, which tests move
-	owner       *pgxpool.Config           // for connections with the tables' owner role; nil if ServerOptions.Owner is blank
-	ownsTables  bool                      // so does the role that works on them
+	// for connections with the tables' owner role; nil if ServerOptions.Owner is blank
+	owner      *pgxpool.Config
+	ownsTables bool // so does the role that works on them
 }
 
 // ServerOptions says which database keeps the ledgers.
 type ServerOptions struct {
-	Address     string // postgres://USER@HOST:PORT/DATABASE, or as PostgreSQL's own programs take it; never shown
-	Owner       string // the same database with the role that owns the tables, for migrations; "" where the role of Address does, or the tables are up to date
-	Connections int    // that the ledgers have at most: one to hold locks, the others half to write and half to read, two of each at least; 0 means 16
+	Address string // postgres://USER@HOST:PORT/DATABASE, or as PostgreSQL's own programs take it; never shown
+	// the same database with the role that owns the tables, for migrations; "" where the role of Address does, or the tables are up to date
+	Owner string
+	// that the ledgers have at most: one to hold locks, the others half to write and half to read, two of each at least; 0 means 16
+	Connections int
 
 	// KeyEncryptionKey wraps the keys of accounts: 32 bytes, see ParseKey. Without it ledgers open with a key file alone.
 	KeyEncryptionKey []byte
@@ -102,7 +105,8 @@ func sessionsAt(address string) (*pgxpool.Config, error) {
 	maps.Copy(config.ConnConfig.RuntimeParams, postgresSettings)
 	config.ConnConfig.RuntimeParams["application_name"] = "payersync"
 	config.ConnConfig.ConnectTimeout = connectTimeout
-	config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsPrimary // of several hosts, the one that takes writes
+	// of several hosts, the one that takes writes
+	config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsPrimary
 	config.ConnConfig.OnNotice = heedWarning
 	config.AfterConnect = checkSession
 	return config, nil
@@ -113,10 +117,12 @@ func sessionsAt(address string) (*pgxpool.Config, error) {
 // work for each page. Queries within a write use keys of any value: planning each anew takes longer than
 // running it.
 var (
-	toRead = map[string]string{"default_transaction_read_only": "on", "jit": "off", "enable_material": "off", "max_parallel_workers_per_gather": "0"}
+	toRead = map[string]string{"default_transaction_read_only": "on", "jit": "off", "enable_material": "off",
+		"max_parallel_workers_per_gather": "0"}
 
-	toWrite = map[string]string{"default_transaction_read_only": "off", "jit": "off", "enable_material": "off", "max_parallel_workers_per_gather": "0",
-		"plan_cache_mode": "force_generic_plan"}
+	toWrite = map[string]string{"default_transaction_read_only": "off", "jit": "off", "enable_material": "off",
+		"max_parallel_workers_per_gather": "0",
+		"plan_cache_mode":                 "force_generic_plan"}
 )
 
 // poolOf makes so many of such connections at most, when they are needed.
@@ -186,7 +192,8 @@ func refusedServer(err error) error {
 	case errors.Is(err, pgconn.ErrStandbyConnection):
 		return fmt.Errorf("%w: what answers is a standby, which takes no writes before it is promoted. Name the primary in ledger.postgres, or all of them with commas between", ErrServer)
 	case troubleOf(err) == cutOff:
-		return fmt.Errorf("%w: it cannot be reached. Look whether it runs, and at its host and port in ledger.postgres", ErrServer)
+		return fmt.Errorf("%w: it cannot be reached. Look whether it runs, and at its host and port in ledger.postgres",
+			ErrServer)
 	}
 	return fmt.Errorf("%w: %w", ErrServer, err)
 }
@@ -207,7 +214,8 @@ func checkSession(ctx context.Context, conn *pgx.Conn) error {
 	var session uint32
 	var encoding, role string
 	var bypasses bool
-	if err := conn.QueryRow(ctx, `SELECT pg_backend_pid(), current_setting('server_encoding'), rolname, rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user`).
+	if err := conn.QueryRow(ctx,
+		`SELECT pg_backend_pid(), current_setting('server_encoding'), rolname, rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user`).
 		Scan(&session, &encoding, &role, &bypasses); err != nil {
 		return err
 	}
@@ -232,14 +240,17 @@ func (s *Server) migrate(ctx context.Context, owner *pgxpool.Pool) error {
 	db := stdlib.OpenDBFromPool(patient)
 	defer func() { _ = db.Close() }()
 	// If two processes created it at once, one would fail.
-	if _, err := db.ExecContext(ctx, fmt.Sprintf("DO $$ BEGIN PERFORM pg_advisory_xact_lock(%d); CREATE SCHEMA IF NOT EXISTS %s; END $$", writersLock, postgresSchema)); err != nil {
+	if _, err := db.ExecContext(ctx,
+		fmt.Sprintf("DO $$ BEGIN PERFORM pg_advisory_xact_lock(%d); CREATE SCHEMA IF NOT EXISTS %s; END $$", writersLock,
+			postgresSchema)); err != nil {
 		return fmt.Errorf("make the schema: %w", err)
 	}
 	p, err := postgresSteps(db)
 	if err != nil {
 		return err
 	}
-	return upgrade(ctx, p.GetVersions, func(ctx context.Context, _ int64) error { _, err := p.Up(ctx); return err }, func(current, target int64) error { return knowsTables(ctx, db, current, target) }, func() error { return nil })
+	return upgrade(ctx, p.GetVersions, func(ctx context.Context, _ int64) error { _, err := p.Up(ctx); return err },
+		func(current, target int64) error { return knowsTables(ctx, db, current, target) }, func() error { return nil })
 }
 
 // withoutLimits returns connections like those of a pool, for migrations: one of a million payers takes longer than other

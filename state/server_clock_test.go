@@ -29,7 +29,8 @@ func nodesOf(t *testing.T, wrong ...time.Duration) (nodes []*desk, set func(off 
 	for _, by := range wrong {
 		opts := opts
 		opts.Now = func() time.Time { return time.Now().Add(by) }
-		if opts.Server, err = OpenServer(t.Context(), ServerOptions{Address: dsn, Connections: 4, KeyEncryptionKey: kekOf(1)}); err != nil {
+		if opts.Server, err = OpenServer(t.Context(),
+			ServerOptions{Address: dsn, Connections: 4, KeyEncryptionKey: kekOf(1)}); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(opts.Server.Close)
@@ -54,7 +55,8 @@ func nodesOf(t *testing.T, wrong ...time.Duration) (nodes []*desk, set func(off 
 // beginsRun tries to open a run of acme.
 func (d *desk) beginsRun() error {
 	return d.Do(d.t.Context(), func(tx *Tx) error {
-		_, err := tx.OpenRun(NewRun{Connection: acme, Kind: connector.RunSync, Trigger: "manual", Mapping: mapping, Holder: "test"})
+		_, err := tx.OpenRun(NewRun{Connection: acme, Kind: connector.RunSync, Trigger: "manual", Mapping: mapping,
+			Holder: "test"})
 		return err
 	})
 }
@@ -85,7 +87,8 @@ func TestNodesOfDifferentClocksDecideAlike(t *testing.T) {
 			d.do(func(tx *Tx) error { return tx.PostponeDeliveries(open, connector.InboxReceived, c.wait) })
 			due, err := d.opts.Server.DueAccounts(t.Context(), gap)
 			if err != nil || len(due) != c.due || len(d.waiting()) != c.due || len(other.waiting()) != c.due {
-				t.Errorf("a delivery whose time is %s: due are %v for the queue, %v here and %v elsewhere, %v", name, due, d.waiting(), other.waiting(), err)
+				t.Errorf("a delivery whose time is %s: due are %v for the queue, %v here and %v elsewhere, %v", name, due,
+					d.waiting(), other.waiting(), err)
 			}
 			d.do(func(tx *Tx) error { return tx.exec("DELETE FROM inbox") })
 		}
@@ -150,7 +153,8 @@ func TestTheClockOfTheDatabaseGoesBack(t *testing.T) {
 	if held, err := other.OpenRun(t.Context(), acme); held != ran || err != nil {
 		t.Errorf("run %d is at work, %v, want %d", held, err, ran)
 	}
-	until, err := time.Parse(layout, one[string](t, other.Ledger, "SELECT lease_until FROM runs WHERE finished_at IS NULL"))
+	until, err := time.Parse(layout,
+		one[string](t, other.Ledger, "SELECT lease_until FROM runs WHERE finished_at IS NULL"))
 	if err != nil || time.Until(until) > Lease {
 		t.Errorf("the lease is until %s, %v", until, err)
 	}

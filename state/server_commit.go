@@ -69,7 +69,9 @@ func (s *Server) settle(ctx context.Context, id, line string) error {
 	defer cancel()
 	unknown := tryAgain(ctx, settleTries, 0, func() (again bool, err error) {
 		var became, now string
-		err = s.write.QueryRow(ctx, "SELECT CASE WHEN "+timeline+" = $2 THEN coalesce(pg_xact_status($1::text::xid8), '') ELSE '' END, "+timeline, id, line).Scan(&became, &now)
+		err = s.write.QueryRow(ctx,
+			"SELECT CASE WHEN "+timeline+" = $2 THEN coalesce(pg_xact_status($1::text::xid8), '') ELSE '' END, "+timeline, id,
+			line).Scan(&became, &now)
 		switch {
 		case err == nil && now != line:
 			return false, ErrOutcomeUnknown

@@ -24,7 +24,9 @@ func (s *Server) bringUp(ctx context.Context, o ServerOptions) (err error) {
 		}
 	}
 	// A database without tables has no owner of them yet: the role tries to become it.
-	if err = s.write.QueryRow(ctx, "SELECT coalesce((SELECT pg_has_role(current_user, nspowner, 'USAGE') FROM pg_namespace WHERE nspname = $1), true)", postgresSchema).Scan(&s.ownsTables); err != nil {
+	if err = s.write.QueryRow(ctx,
+		"SELECT coalesce((SELECT pg_has_role(current_user, nspowner, 'USAGE') FROM pg_namespace WHERE nspname = $1), true)",
+		postgresSchema).Scan(&s.ownsTables); err != nil {
 		return err
 	}
 	switch {
@@ -94,7 +96,8 @@ func (s *Server) asOwner(ctx context.Context, do func(*pgxpool.Pool) error) erro
 
 // Migrate upgrades the tables of another schema than the ledgers', such as the queue's. It calls migrate with the role
 // that owns them. If no owner is configured and the role may not change them, it calls check instead.
-func (s *Server) Migrate(ctx context.Context, pool *pgxpool.Pool, schema string, migrate, check func(context.Context, *pgxpool.Pool) error) error {
+func (s *Server) Migrate(ctx context.Context, pool *pgxpool.Pool, schema string, migrate,
+	check func(context.Context, *pgxpool.Pool) error) error {
 	switch {
 	case s.owner != nil:
 		return s.asOwner(ctx, func(owner *pgxpool.Pool) error {
@@ -112,7 +115,8 @@ func grant(ctx context.Context, owner *pgxpool.Pool, schema, role string) error 
 	if role == owner.Config().ConnConfig.User {
 		return nil
 	}
-	names := strings.NewReplacer("SCHEMA_NAME", pgx.Identifier{schema}.Sanitize(), "ROLE_NAME", pgx.Identifier{role}.Sanitize())
+	names := strings.NewReplacer("SCHEMA_NAME", pgx.Identifier{schema}.Sanitize(), "ROLE_NAME",
+		pgx.Identifier{role}.Sanitize())
 	err := pgx.BeginFunc(ctx, owner, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, names.Replace(fmt.Sprintf(`SELECT pg_advisory_xact_lock(%d);
 GRANT USAGE ON SCHEMA SCHEMA_NAME TO ROLE_NAME;

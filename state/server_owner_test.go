@@ -33,7 +33,8 @@ func twoRoles(t *testing.T) (owner, node string) {
 		t.Fatal(err)
 	}
 	role := "node_of_" + config.Database
-	if err := dbtest.ExecuteAt(strings.Replace(owner, "user=ledger", "user=postgres", 1), "CREATE ROLE "+role+" LOGIN"); err != nil {
+	if err := dbtest.ExecuteAt(strings.Replace(owner, "user=ledger", "user=postgres", 1),
+		"CREATE ROLE "+role+" LOGIN"); err != nil {
 		t.Fatal(err)
 	}
 	return owner, strings.Replace(owner, "user=ledger", "user="+role, 1)
@@ -71,10 +72,14 @@ func TestTheRoleOfNodesReadsAndWritesRowsAndChangesNoTables(t *testing.T) {
 		}
 	}
 	for _, statement := range []string{
-		"ALTER TABLE main.payers DISABLE ROW LEVEL SECURITY", "ALTER TABLE main.payers NO FORCE ROW LEVEL SECURITY", "ALTER TABLE main.audit DISABLE TRIGGER audit_keeps",
-		"DROP POLICY own ON main.payers", "ALTER POLICY own ON main.payers USING (true)", "DROP TABLE main.payers", "TRUNCATE main.audit", "DROP SCHEMA main CASCADE",
-		"CREATE TABLE main.other (a INT)", "CREATE TABLE public.other (a INT)", "CREATE SCHEMA other", "CREATE FUNCTION main.other() RETURNS INT LANGUAGE sql AS 'SELECT 1'",
-		"CREATE POLICY other ON main.payers USING (true)", "ALTER FUNCTION main.analyze_table(regclass) OWNER TO CURRENT_USER", "GRANT SELECT ON main.payers TO PUBLIC",
+		"ALTER TABLE main.payers DISABLE ROW LEVEL SECURITY", "ALTER TABLE main.payers NO FORCE ROW LEVEL SECURITY",
+		"ALTER TABLE main.audit DISABLE TRIGGER audit_keeps",
+		"DROP POLICY own ON main.payers", "ALTER POLICY own ON main.payers USING (true)", "DROP TABLE main.payers",
+		"TRUNCATE main.audit", "DROP SCHEMA main CASCADE",
+		"CREATE TABLE main.other (a INT)", "CREATE TABLE public.other (a INT)", "CREATE SCHEMA other",
+		"CREATE FUNCTION main.other() RETURNS INT LANGUAGE sql AS 'SELECT 1'",
+		"CREATE POLICY other ON main.payers USING (true)",
+		"ALTER FUNCTION main.analyze_table(regclass) OWNER TO CURRENT_USER", "GRANT SELECT ON main.payers TO PUBLIC",
 	} {
 		_, err := s.write.Exec(t.Context(), statement)
 		var said *pgconn.PgError
@@ -109,7 +114,8 @@ func TestASessionReadsTheWebhookTokenOfItsOwnAccountAlone(t *testing.T) {
 	if got := rowsOf(t, session, "SELECT token FROM main.account_hooks"); !slices.Equal(got, []string{tokens["acme"]}) {
 		t.Errorf("a session of acme reads the tokens %q", got)
 	}
-	if seen := strings.Join(rowsOf(t, session, "SELECT to_jsonb(a)::text FROM main.accounts a"), "\n"); strings.Contains(seen, tokens["acme"]) || strings.Contains(seen, tokens["beta"]) {
+	if seen := strings.Join(rowsOf(t, session, "SELECT to_jsonb(a)::text FROM main.accounts a"),
+		"\n"); strings.Contains(seen, tokens["acme"]) || strings.Contains(seen, tokens["beta"]) {
 		t.Errorf("the list of accounts shows a token:\n%s", seen)
 	}
 }
@@ -145,7 +151,8 @@ func TestADatabaseWithOneRoleMovesToTwo(t *testing.T) {
 	t.Parallel()
 	owner, node := twoRoles(t)
 	makeTables(t, owner, 88)
-	if err := dbtest.ExecuteAt(owner, "INSERT INTO main.accounts (name, made_at, changed_at, author, hook_token) VALUES ('acme', '', '', '', 'abcdefghijklmnopqrstuvwxyz')"); err != nil {
+	if err := dbtest.ExecuteAt(owner,
+		"INSERT INTO main.accounts (name, made_at, changed_at, author, hook_token) VALUES ('acme', '', '', '', 'abcdefghijklmnopqrstuvwxyz')"); err != nil {
 		t.Fatal(err)
 	}
 	refuse := func(when string, o ServerOptions, says string) {
@@ -160,7 +167,8 @@ func TestADatabaseWithOneRoleMovesToTwo(t *testing.T) {
 	refuse("before the owner granted anything", ServerOptions{Address: node}, "ledger.owner")
 	s := openRoles(t, ServerOptions{Address: node, Owner: owner})
 	var name string
-	if err := s.read.QueryRow(t.Context(), "SELECT name FROM main.accounts").Scan(&name); err != nil || name != "acme" || s.OwnsTables() {
+	if err := s.read.QueryRow(t.Context(), "SELECT name FROM main.accounts").Scan(&name); err != nil || name != "acme" ||
+		s.OwnsTables() {
 		t.Errorf("the account after the move: %q, %v; the role owns the tables: %t", name, err, s.OwnsTables())
 	}
 	openRoles(t, ServerOptions{Address: node})
@@ -187,7 +195,8 @@ func TestMigrationsHaveNoTimeLimit(t *testing.T) {
 	defer patient.Close()
 	for pool, want := range map[*pgxpool.Pool]string{patient: "0 0", s.write: "1min 10s"} {
 		var got string
-		if err := pool.QueryRow(t.Context(), "SELECT current_setting('statement_timeout') || ' ' || current_setting('idle_in_transaction_session_timeout')").Scan(&got); err != nil || got != want {
+		if err := pool.QueryRow(t.Context(),
+			"SELECT current_setting('statement_timeout') || ' ' || current_setting('idle_in_transaction_session_timeout')").Scan(&got); err != nil || got != want {
 			t.Errorf("the limits are %q, %v, want %q", got, err, want)
 		}
 	}

@@ -26,18 +26,21 @@ func (s *Server) Pool(ctx context.Context, connections int) (*pgxpool.Pool, erro
 // transaction of a Pool sees it.
 func (s *Server) HasDeliveries(ctx context.Context, tx pgx.Tx, account int64, gap time.Duration) (has bool, err error) {
 	var now time.Time
-	if err := tx.QueryRow(ctx, "SELECT clock_timestamp() FROM set_config('payersync.account', $1, true)", strconv.FormatInt(account, 10)).Scan(&now); err != nil {
+	if err := tx.QueryRow(ctx, "SELECT clock_timestamp() FROM set_config('payersync.account', $1, true)",
+		strconv.FormatInt(account, 10)).Scan(&now); err != nil {
 		return false, fmt.Errorf("look for deliveries: %w", err)
 	}
 	s.hear(now)
-	if err := tx.QueryRow(ctx, postgresSpelling("SELECT EXISTS ("+dueDeliveries+")"), dueArgs(now.UTC(), gap)...).Scan(&has); err != nil {
+	if err := tx.QueryRow(ctx, postgresSpelling("SELECT EXISTS ("+dueDeliveries+")"),
+		dueArgs(now.UTC(), gap)...).Scan(&has); err != nil {
 		return false, fmt.Errorf("look for deliveries: %w", err)
 	}
 	return has, nil
 }
 
 // HasDeliveriesOf returns HasDeliveries for some accounts; of the others it finds none.
-func (s *Server) HasDeliveriesOf(some func(account int64) bool, gap time.Duration) func(context.Context, pgx.Tx, int64) (bool, error) {
+func (s *Server) HasDeliveriesOf(some func(account int64) bool, gap time.Duration) func(context.Context, pgx.Tx,
+	int64) (bool, error) {
 	return func(ctx context.Context, tx pgx.Tx, account int64) (bool, error) {
 		if !some(account) {
 			return false, nil

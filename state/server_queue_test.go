@@ -17,7 +17,8 @@ func TestAccountsWithDeliveriesThatAreDueAreKnownFromOutside(t *testing.T) {
 	for _, name := range []string{"acme", "beta"} {
 		applied(t, s, AccountChange{Name: name, Files: bundle(name)})
 	}
-	with, without := &desk{Ledger: withItsKey(t, opts, "acme"), t: t, clock: clock}, &desk{Ledger: withItsKey(t, opts, "beta"), t: t, clock: clock}
+	with, without := &desk{Ledger: withItsKey(t, opts, "acme"), t: t, clock: clock},
+		&desk{Ledger: withItsKey(t, opts, "beta"), t: t, clock: clock}
 	if err := s.Ping(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -27,7 +27,8 @@ func aServer(t *testing.T, connections int) (*Server, Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts.Server, err = OpenServer(t.Context(), ServerOptions{Address: dsn, Connections: connections, KeyEncryptionKey: kekOf(1), clock: true})
+	opts.Server, err = OpenServer(t.Context(),
+		ServerOptions{Address: dsn, Connections: connections, KeyEncryptionKey: kekOf(1), clock: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +55,8 @@ func ofAccountNamed(t *testing.T, opts Options, name string) *desk {
 // tablesOfAccounts are those whose rows are an account's.
 func tablesOfAccounts(t *testing.T, d *desk) []string {
 	t.Helper()
-	tables := rowsOf(t, d.reader, "SELECT table_name FROM information_schema.columns WHERE table_schema = 'main' AND column_name = 'account' AND table_name IN (SELECT relname FROM pg_class WHERE relkind = 'r')")
+	tables := rowsOf(t, d.reader,
+		"SELECT table_name FROM information_schema.columns WHERE table_schema = 'main' AND column_name = 'account' AND table_name IN (SELECT relname FROM pg_class WHERE relkind = 'r')")
 	if len(tables) < 40 {
 		t.Fatalf("only %d tables are of accounts", len(tables))
 	}
@@ -76,10 +78,12 @@ func TestAnAccountSeesAndChangesNothingOfAnother(t *testing.T) {
 		total[table] = strings.Join(rowsOf(t, acmes.reader, "SELECT count(*), count(DISTINCT account) FROM "+table), "")
 	}
 	for table := range total {
-		if got := rowsOf(t, betas.reader, "SELECT 1 FROM "+table+" WHERE account <> ?", betas.below.(*postgres).account); len(got) > 0 {
+		if got := rowsOf(t, betas.reader, "SELECT 1 FROM "+table+" WHERE account <> ?",
+			betas.below.(*postgres).account); len(got) > 0 {
 			t.Errorf("%s: another account sees %d rows", table, len(got))
 		}
-		for _, statement := range []string{"UPDATE " + table + " SET account = account WHERE account <> ?", "DELETE FROM " + table + " WHERE account <> ?"} {
+		for _, statement := range []string{"UPDATE " + table + " SET account = account WHERE account <> ?", "DELETE FROM " +
+			table + " WHERE account <> ?"} {
 			got, err := betas.writer.ExecContext(t.Context(), statement, betas.below.(*postgres).account)
 			if err != nil {
 				t.Errorf("%s: %v", statement, err)
@@ -95,21 +99,25 @@ func TestAnAccountSeesAndChangesNothingOfAnother(t *testing.T) {
 		"UPDATE ledger SET account = ?",
 	} {
 		var said *pgconn.PgError
-		if _, err := betas.writer.ExecContext(t.Context(), statement, acmes.below.(*postgres).account); !errors.As(err, &said) || said.Code != "42501" {
+		if _, err := betas.writer.ExecContext(t.Context(), statement, acmes.below.(*postgres).account); !errors.As(err,
+			&said) || said.Code != "42501" {
 			t.Errorf("%s: %v, want that the policy refuses it", statement, err)
 		}
 	}
 	for table, before := range total {
-		if after := strings.Join(rowsOf(t, acmes.reader, "SELECT count(*), count(DISTINCT account) FROM "+table), ""); after != before {
+		if after := strings.Join(rowsOf(t, acmes.reader, "SELECT count(*), count(DISTINCT account) FROM "+table),
+			""); after != before {
 			t.Errorf("%s: %s became %s", table, before, after)
 		}
 	}
-	bare := rowsOf(t, acmes.reader, `SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+	bare := rowsOf(t, acmes.reader,
+		`SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
 		JOIN pg_class r ON r.oid = i.indrelid WHERE r.relnamespace = 'main'::regnamespace AND a.attname <> 'account' AND r.relname <> 'accounts' AND r.relname NOT LIKE 'goose%'`)
 	if len(bare) > 0 {
 		t.Errorf("these indexes do not begin with the account: %v", bare)
 	}
-	open := rowsOf(t, acmes.reader, "SELECT relname FROM pg_class WHERE relnamespace = 'main'::regnamespace AND (relkind = 'r' AND relname <> 'accounts' AND relname NOT LIKE 'goose%' AND NOT (relrowsecurity AND relforcerowsecurity) OR relkind = 'v' AND NOT coalesce(reloptions @> '{security_invoker=true}', false))")
+	open := rowsOf(t, acmes.reader,
+		"SELECT relname FROM pg_class WHERE relnamespace = 'main'::regnamespace AND (relkind = 'r' AND relname <> 'accounts' AND relname NOT LIKE 'goose%' AND NOT (relrowsecurity AND relforcerowsecurity) OR relkind = 'v' AND NOT coalesce(reloptions @> '{security_invoker=true}', false))")
 	if len(open) > 0 {
 		t.Errorf("these have no policy: %v", open)
 	}
@@ -177,7 +185,8 @@ func TestACommitWhoseAnswerIsLostIsToldAsItEnded(t *testing.T) {
 			_, err := d.conn.ExecContext(context.Background(), "COMMIT")
 			return errors.Join(err, &net.OpError{Op: "read", Err: io.ErrUnexpectedEOF})
 		}, nil, 3},
-		"it never arrived": {func(d *desk) error { d.breakOff(); return &net.OpError{Op: "write", Err: io.ErrUnexpectedEOF} }, ErrConnectionLost, 1},
+		"it never arrived": {func(d *desk) error { d.breakOff(); return &net.OpError{Op: "write", Err: io.ErrUnexpectedEOF} },
+			ErrConnectionLost, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -232,7 +241,8 @@ func TestAPoolerBeforeTheServerIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	port := pooler(t, fmt.Sprintf("127.0.0.1:%d", config.Port))
-	s, err := OpenServer(t.Context(), ServerOptions{Address: strings.Replace(dsn, fmt.Sprintf("port=%d", config.Port), "port="+port, 1)})
+	s, err := OpenServer(t.Context(),
+		ServerOptions{Address: strings.Replace(dsn, fmt.Sprintf("port=%d", config.Port), "port="+port, 1)})
 	if err == nil {
 		s.Close()
 	}
@@ -302,7 +312,8 @@ func TestAnOlderNodeWorksWithNewerTablesWhileTheyBearIt(t *testing.T) {
 		}
 	}
 	again := func() error {
-		older, err := OpenServer(t.Context(), ServerOptions{Address: s.write.Config().ConnString(), KeyEncryptionKey: kekOf(1), clock: true})
+		older, err := OpenServer(t.Context(),
+			ServerOptions{Address: s.write.Config().ConnString(), KeyEncryptionKey: kekOf(1), clock: true})
 		if err != nil {
 			return err
 		}
@@ -315,7 +326,8 @@ func TestAnOlderNodeWorksWithNewerTablesWhileTheyBearIt(t *testing.T) {
 	if err := again(); err != nil {
 		t.Errorf("with tables that only have more: %v", err)
 	}
-	if _, err := s.write.Exec(t.Context(), "CREATE OR REPLACE FUNCTION main.oldest_schema() RETURNS bigint IMMUTABLE PARALLEL SAFE LANGUAGE sql AS 'SELECT 9999::bigint'"); err != nil {
+	if _, err := s.write.Exec(t.Context(),
+		"CREATE OR REPLACE FUNCTION main.oldest_schema() RETURNS bigint IMMUTABLE PARALLEL SAFE LANGUAGE sql AS 'SELECT 9999::bigint'"); err != nil {
 		t.Fatal(err)
 	}
 	if err := again(); !errors.Is(err, ErrServer) || !strings.Contains(err.Error(), "version 9999") {
@@ -352,7 +364,8 @@ func TestRowsThatOneStatementWritesCountForTheStatistics(t *testing.T) {
 		return tx.execOf("INSERT INTO mapping_versions (hash, body, author, saved_at) SELECT value, ?2, 'tester', ?3 FROM json_each(?1)", hashes, []byte("text"), stamp(tx.now))
 	})
 	d.do(note("the next write, which comes after that"))
-	if got := rowsOf(t, d.reader, "SELECT relname FROM pg_class WHERE relnamespace = 'main'::regnamespace AND relname = 'mapping_versions' AND reltuples < 0"); len(got) > 0 {
+	if got := rowsOf(t, d.reader,
+		"SELECT relname FROM pg_class WHERE relnamespace = 'main'::regnamespace AND relname = 'mapping_versions' AND reltuples < 0"); len(got) > 0 {
 		t.Errorf("1,500 rows later there are no statistics of %v", got)
 	}
 }

@@ -18,7 +18,8 @@ func TestAWrongConfigurationIsKnownSinceItsFirstMistake(t *testing.T) {
 	}{
 		{"", nil, Serving{Restart: []string{}}},
 		{"a", nil, Serving{Problem: "a", Since: start.Add(time.Minute), Restart: []string{}}},
-		{"b", []string{"server.webhooks"}, Serving{Problem: "b", Since: start.Add(time.Minute), Restart: []string{"server.webhooks"}}},
+		{"b", []string{"server.webhooks"},
+			Serving{Problem: "b", Since: start.Add(time.Minute), Restart: []string{"server.webhooks"}}},
 		{"", []string{"ledger.path", "server.webhooks"}, Serving{Restart: []string{"ledger.path", "server.webhooks"}}},
 		{"a", nil, Serving{Problem: "a", Since: start.Add(4 * time.Minute), Restart: []string{}}},
 	} {

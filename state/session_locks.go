@@ -15,9 +15,10 @@ import (
 type sessionLocks struct {
 	pool *pgxpool.Pool // of one connection
 
-	turn chan struct{}           // holds one while the session is asked something
-	conn *pgxpool.Conn           // the session; nil while no lock is held
-	held map[int64]*pgxpool.Conn // by their keys, with the session of each: one that was lost stays taken here until it is let go
+	turn chan struct{} // holds one while the session is asked something
+	conn *pgxpool.Conn // the session; nil while no lock is held
+	// by their keys, with the session of each: one that was lost stays taken here until it is let go
+	held map[int64]*pgxpool.Conn
 }
 
 func newSessionLocks(pool *pgxpool.Pool) *sessionLocks {
@@ -106,7 +107,8 @@ func (s *sessionLocks) unheard(ctx context.Context, err error) error {
 		return ctx.Err()
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%w: it did not say within %s whether somebody else is at it. Look how busy it is, and try again", ErrServer, lockWithin)
+		return fmt.Errorf("%w: it did not say within %s whether somebody else is at it. Look how busy it is, and try again",
+			ErrServer, lockWithin)
 	}
 	return refusedServer(err)
 }

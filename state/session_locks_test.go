@@ -15,7 +15,9 @@ func TestLocksOfManyAccountsAreHeldAtATime(t *testing.T) {
 	s, opts := aServer(t, 2)
 	elsewhere := opts
 	var err error
-	if elsewhere.Server, err = OpenServer(t.Context(), ServerOptions{Address: s.write.Config().ConnString(), Connections: 2, KeyEncryptionKey: kekOf(1), clock: true}); err != nil {
+	if elsewhere.Server, err = OpenServer(t.Context(),
+		ServerOptions{Address: s.write.Config().ConnString(), Connections: 2, KeyEncryptionKey: kekOf(1),
+			clock: true}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(elsewhere.Server.Close)
@@ -45,7 +47,8 @@ func TestLocksOfManyAccountsAreHeldAtATime(t *testing.T) {
 	if free(here) || free(there) {
 		t.Error("a lock that is held was given to a second")
 	}
-	rawDB(t, opts.Path).QueryRowContext(t.Context(), "SELECT pg_terminate_backend(?, 5000)", s.locks.conn.Conn().PgConn().PID())
+	rawDB(t, opts.Path).QueryRowContext(t.Context(), "SELECT pg_terminate_backend(?, 5000)",
+		s.locks.conn.Conn().PgConn().PID())
 	if !free(there) {
 		t.Error("the lock outlived its session")
 	}

@@ -121,11 +121,13 @@ func (tx *Tx) decideAgain(ids []RecordID, touches map[RecordID]*touchedPayer) er
 			if set, changed := known.findings(next, t); len(set.by) > 0 {
 				sets = append(sets, set)
 				for _, topic := range changed {
-					tx.differ(t, "%s has the finding %q about the %s, and not %q: %s", known.id.SourceID, set.by[topic].reason, topic, known.told[topic.at()], next.Customer.Line)
+					tx.differ(t, "%s has the finding %q about the %s, and not %q: %s", known.id.SourceID, set.by[topic].reason, topic,
+						known.told[topic.at()], next.Customer.Line)
 				}
 			}
 		}
-		if err := errors.Join(tx.setClasses(classes), tx.setLinks(links), connector.Each(mended, tx.takeBack), tx.replaceFindings(sets...)); err != nil {
+		if err := errors.Join(tx.setClasses(classes), tx.setLinks(links), connector.Each(mended, tx.takeBack),
+			tx.replaceFindings(sets...)); err != nil {
 			return err
 		}
 	}
@@ -142,13 +144,15 @@ func (tx *Tx) differ(t *touchedPayer, format string, args ...any) {
 // setClasses stores the classes of records: their connection, source id and class.
 func (tx *Tx) setClasses(rows []any) error {
 	return connector.Wrap(tx.updateRows(nil, "UPDATE source_records SET class = g.column3", "(?, ?, ?)",
-		"source_records.connection = g.column1 AND source_records.source_id = g.column2", nil, rows), "store how records stand")
+		"source_records.connection = g.column1 AND source_records.source_id = g.column2", nil, rows),
+		"store how records stand")
 }
 
 // setLinks stores how payers relate to their customers: their connection, source id and link state.
 func (tx *Tx) setLinks(rows []any) error {
 	return connector.Wrap(tx.updateRows(nil, "UPDATE payers SET link_state = g.column3, updated_at = ?1", "(?, ?, ?)",
-		"payers.connection = g.column1 AND payers.source_id = g.column2", []any{stamp(tx.now)}, rows), "store how payers are linked")
+		"payers.connection = g.column1 AND payers.source_id = g.column2", []any{stamp(tx.now)}, rows),
+		"store how payers are linked")
 }
 
 // linkBy returns the state of the payer's link. A link that no read has confirmed counts as being created.
@@ -219,9 +223,11 @@ func (k payerFacts) finding(topic Topic, given connector.Reason, t *touchedPayer
 	said, explained := t.says(topic)
 	beyond := topic != TopicMandate && k.beyond
 	switch {
-	case explained && (said.reason == given || beyond || topic != TopicMandate && (given == "" || said.reason == "" && k.replan)):
+	case explained && (said.reason == given || beyond || topic != TopicMandate &&
+		(given == "" || said.reason == "" && k.replan)):
 		return said
-	case beyond, given == "" && k.keeps(told.reason), onlyRunsKnow(given) && (told.reason == "" || onlyRunsKnow(told.reason) || topic == TopicLink && k.creating):
+	case beyond, given == "" && k.keeps(told.reason), onlyRunsKnow(given) &&
+		(told.reason == "" || onlyRunsKnow(told.reason) || topic == TopicLink && k.creating):
 		return told
 	case given == connector.ReasonLinkLost:
 		return finding{}
@@ -239,7 +245,8 @@ func onlyRunsKnow(r connector.Reason) bool {
 // keeps reports whether a finding stays though no fact gives it: others changed the customer during an update, the
 // connection only links, the new customer could not be read back, or the record was unlinked and cannot be sent now.
 func (k payerFacts) keeps(told connector.Reason) bool {
-	return told == connector.ReasonForeignChange || told == connector.ReasonTwoWay || told == connector.ReasonOutcomeUnknown && k.unconfirmed ||
+	return told == connector.ReasonForeignChange || told == connector.ReasonTwoWay ||
+		told == connector.ReasonOutcomeUnknown && k.unconfirmed ||
 		told == connector.ReasonUnlinked && k.facts.Link.Customer == ""
 }
 
@@ -265,13 +272,15 @@ type payerFacts struct {
 	unconfirmed bool                // no read has shown the linked customer yet
 	creating    bool                // a create was sent, and has no answer
 	unanswered  bool                // the outcome of the customer's open change is unknown
-	waits       bool                // for a plan: the record or its surroundings have changed since the newest one, a request is under way, or the ledger was restored
-	shown       bool                // the index knows the customer, and no other one with its key
+	// for a plan: the record or its surroundings have changed since the newest one, a request is under way, or the ledger was restored
+	waits bool
+	shown bool // the index knows the customer, and no other one with its key
 }
 
 // settleColumns give what a decision needs beyond factColumns: the facts of the newest plan, the state of a create, and
 // the stored conclusions.
-const settleColumns = `r.decision, r.unfit, CASE r.wanted_hash WHEN '' THEN coalesce(` + newestWanted + `, '') ELSE r.wanted_hash END, r.plan_flags,
+const settleColumns = `r.decision, r.unfit, CASE r.wanted_hash WHEN '' THEN coalesce(` + newestWanted +
+	`, '') ELSE r.wanted_hash END, r.plan_flags,
 	r.state <> 'active' OR r.same_as <> '', r.unseen = 1, r.forgotten <> '', r.not_asked, r.replan = 1,
 	NOT ` + isPlanned + ` OR r.replan = 1, r.contested = 1,
 	(SELECT coalesce(max(u.action || ' ' || u.state), '') FROM changes u WHERE u.connection = r.connection AND u.source_id = r.source_id AND u.lane = 'customer' AND (u.state = 'frozen' OR u.state = 'unknown')),
@@ -312,26 +321,28 @@ func (tx *Tx) facts(ids []RecordID) ([]payerFacts, error) {
 		FROM json_each(?1) j CROSS JOIN source_records r ON r.connection = j.value ->> 'Connection' AND r.source_id = j.value ->> 'SourceID'`+factFrom+`
 		LEFT JOIN attention hr ON hr.connection = r.connection AND hr.source_id = r.source_id AND hr.topic = 'record'
 		LEFT JOIN attention hl ON hl.connection = r.connection AND hl.source_id = r.source_id AND hl.topic = 'link'
-		LEFT JOIN attention hm ON hm.connection = r.connection AND hm.source_id = r.source_id AND hm.topic = 'mandate'`, []any{string(page)}, func(scan func(...any) error) error {
-		var at int
-		var known payerFacts
-		var s settleRow
-		var p payerRow
-		var f factRow
-		own := []any{&at, &s.decision, &known.plan.unfit, &known.plan.hash, &known.plan.flags, &s.gone, &s.unseen, &s.forgotten, &s.notAsked, &known.replan, &s.stale, &s.contested,
-			&s.sent, &s.accepted, &s.underWay, &s.another, &known.class, &known.told[0], &known.told[1], &known.told[2]}
-		if err := scan(slices.Concat(own, p.dest(), f.dest())...); err != nil {
-			return err
-		}
-		known.id = ids[at]
-		if err := tx.decided(&known, s, p, f); err != nil {
-			return err
-		}
-		if out = append(out, known); f.open {
-			open = append(open, len(out)-1)
-		}
-		return nil
-	})
+		LEFT JOIN attention hm ON hm.connection = r.connection AND hm.source_id = r.source_id AND hm.topic = 'mandate'`,
+		[]any{string(page)}, func(scan func(...any) error) error {
+			var at int
+			var known payerFacts
+			var s settleRow
+			var p payerRow
+			var f factRow
+			own := []any{&at, &s.decision, &known.plan.unfit, &known.plan.hash, &known.plan.flags, &s.gone, &s.unseen,
+				&s.forgotten, &s.notAsked, &known.replan, &s.stale, &s.contested,
+				&s.sent, &s.accepted, &s.underWay, &s.another, &known.class, &known.told[0], &known.told[1], &known.told[2]}
+			if err := scan(slices.Concat(own, p.dest(), f.dest())...); err != nil {
+				return err
+			}
+			known.id = ids[at]
+			if err := tx.decided(&known, s, p, f); err != nil {
+				return err
+			}
+			if out = append(out, known); f.open {
+				open = append(open, len(out)-1)
+			}
+			return nil
+		})
 	for _, i := range open {
 		if err == nil {
 			out[i].facts.Attempts, err = tx.attemptsAt(out[i].facts.Link.Customer)
@@ -375,7 +386,8 @@ func (tx *Tx) decided(known *payerFacts, s settleRow, p payerRow, f factRow) err
 	known.beyond = known.plan.flags == noPlan && s.decision == Held || s.forgotten ||
 		keyMatters && (f.holders > 0 || s.accepted || s.underWay || known.plan.flags.has(flagHolders))
 	known.waits = s.stale || s.unseen || known.beyond || s.contested != (facts.Rival == protocol.RivalRecord) ||
-		f.last.state == connector.ChangeHeld || facts.Doubt.Since != 0 && facts.Doubt.Over == 0 || !linked && f.holders > 0 || f.open
+		f.last.state == connector.ChangeHeld || facts.Doubt.Since != 0 && facts.Doubt.Over == 0 || !linked && f.holders > 0 ||
+		f.open
 	return nil
 }
 

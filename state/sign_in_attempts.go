@@ -25,7 +25,8 @@ func (l *Ledger) SignInHash(kind string, texts ...string) string {
 // SignInAttempts returns up to limit unexpired counters of strangers, those with the most wrong
 // passwords first.
 func (l *Ledger) SignInAttempts(ctx context.Context, now time.Time, limit int) ([]SignInAttempts, error) {
-	return attempts(list(ctx, l, "SELECT "+attemptColumns+" AND expires_at > ? ORDER BY wrong DESC, counter LIMIT ? + 0", []any{stamp(now), limit}, (*attemptRow).columns))
+	return attempts(list(ctx, l, "SELECT "+attemptColumns+" AND expires_at > ? ORDER BY wrong DESC, counter LIMIT ? + 0",
+		[]any{stamp(now), limit}, (*attemptRow).columns))
 }
 
 // SignInAttemptsOf returns the unexpired among these counters of strangers.
@@ -123,7 +124,8 @@ func (tx *Tx) TrimSignInAttempts(now time.Time, limit int) error {
 // and counts nothing, for a device that has used up its limit.
 func (tx *Tx) TakeDeviceAttempt(counter string, limit int, expires time.Time) (bool, error) {
 	n, err := tx.count(`INSERT INTO sign_in_attempts (counter, kind, wrong, expires_at) VALUES (?1, 'device', 1, ?2)
-		ON CONFLICT (counter) DO UPDATE SET wrong = sign_in_attempts.wrong + 1 WHERE sign_in_attempts.wrong < ?3 + 0`, counter, stamp(expires), limit)
+		ON CONFLICT (counter) DO UPDATE SET wrong = sign_in_attempts.wrong + 1 WHERE sign_in_attempts.wrong < ?3 + 0`,
+		counter, stamp(expires), limit)
 	return n > 0, err
 }
 

@@ -45,7 +45,8 @@ func TestCountersOfWrongPasswordsAreKeptUntilTheyExpire(t *testing.T) {
 	}
 	few.Wrong, waits.Wrong = 2, 0
 	d.do(func(tx *Tx) error {
-		return errors.Join(tx.KeepSignInAttempts([]SignInAttempts{few, waits}), tx.TrimSignInAttempts(now.Add(time.Minute), 10))
+		return errors.Join(tx.KeepSignInAttempts([]SignInAttempts{few, waits}),
+			tx.TrimSignInAttempts(now.Add(time.Minute), 10))
 	})
 	if diff := cmp.Diff([]SignInAttempts{few}, read(now, 10)); diff != "" {
 		t.Errorf("after one was dropped and one has expired the counters are (-want +got):\n%s", diff)

@@ -56,7 +56,8 @@ func (s *Snapshot) WriteTo(ctx context.Context, w io.Writer, watch func(done, to
 		return fmt.Errorf("copy the ledger: %w", ErrNoFile)
 	}
 	var size int64
-	if err := s.tx.QueryRowContext(ctx, "SELECT p.page_count * s.page_size FROM pragma_page_count p, pragma_page_size s").Scan(&size); err != nil {
+	if err := s.tx.QueryRowContext(ctx,
+		"SELECT p.page_count * s.page_size FROM pragma_page_count p, pragma_page_size s").Scan(&size); err != nil {
 		return fmt.Errorf("copy the ledger: %w", err)
 	}
 	rows, err := s.tx.QueryContext(ctx, "SELECT data FROM sqlite_dbpage('main')")

@@ -31,7 +31,8 @@ type verdict struct {
 
 // lookThrough starts the check of the file, after before has returned. Nobody waits if the file is
 // unchanged since it was last found sound.
-func lookThrough(look func(context.Context) error, before func(context.Context), last time.Time, now func() time.Time) *verdict {
+func lookThrough(look func(context.Context) error, before func(context.Context), last time.Time,
+	now func() time.Time) *verdict {
 	ctx, cancel := context.WithCancel(context.Background())
 	begin := make(chan struct{})
 	v := &verdict{known: make(chan struct{}), asked: sync.OnceFunc(func() { close(begin) }), last: last}

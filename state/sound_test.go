@@ -81,10 +81,16 @@ func TestADamagedLedgerIsNeitherMigratedNorMarked(t *testing.T) {
 			}
 			d.putBack(old)
 		},
-		"one whose mark is gone":     func(t *testing.T, d *desk) { remove(t, d.opts.Path+markEnding) },
-		"one that takes a migration": func(t *testing.T, d *desk) { raw(t, d.opts.Path, "DELETE FROM goose_db_version WHERE version_id > 25") },
-		"one that has no key yet":    func(t *testing.T, d *desk) { raw(t, d.opts.Path, "UPDATE ledger SET key_check = NULL") },
-		"one that has no log":        func(t *testing.T, d *desk) { raw(t, d.opts.Path, "PRAGMA journal_mode = DELETE") },
+		"one whose mark is gone": func(t *testing.T, d *desk) { remove(t, d.opts.Path+markEnding) },
+		"one that takes a migration": func(t *testing.T,
+			d *desk) {
+			raw(t, d.opts.Path, "DELETE FROM goose_db_version WHERE version_id > 25")
+		},
+		"one that has no key yet": func(t *testing.T,
+			d *desk) {
+			raw(t, d.opts.Path, "UPDATE ledger SET key_check = NULL")
+		},
+		"one that has no log": func(t *testing.T, d *desk) { raw(t, d.opts.Path, "PRAGMA journal_mode = DELETE") },
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -211,7 +217,8 @@ func TestALedgerThatMayNotBeAsItWasLeftIsLookedThroughFirst(t *testing.T) {
 		},
 		"a copy lies in its place": func(t *testing.T, d *desk) {
 			data := readFile(t, d.opts.Path)
-			if err := errors.Join(os.Rename(d.opts.Path, d.opts.Path+".old"), os.WriteFile(d.opts.Path, data, 0o600)); err != nil {
+			if err := errors.Join(os.Rename(d.opts.Path, d.opts.Path+".old"),
+				os.WriteFile(d.opts.Path, data, 0o600)); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -225,7 +232,8 @@ func TestALedgerThatMayNotBeAsItWasLeftIsLookedThroughFirst(t *testing.T) {
 			if err := l.Close(); err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(os.WriteFile(d.opts.Path, data, 0o600), os.WriteFile(d.opts.Path+"-wal", log, 0o600)); err != nil {
+			if err := errors.Join(os.WriteFile(d.opts.Path, data, 0o600),
+				os.WriteFile(d.opts.Path+"-wal", log, 0o600)); err != nil {
 				t.Fatal(err)
 			}
 		},

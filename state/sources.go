@@ -126,7 +126,8 @@ const (
 // parked one.
 func (tx *Tx) SetSourceState(connection, state string, until time.Time) error {
 	return tx.exec(`UPDATE connections SET state = ?1, parked_until = ?2, updated_at = ?3
-		WHERE name = ?4 AND (state <> ?1 OR coalesce(parked_until, '') <> coalesce(?2, ''))`, state, stamp(until), stamp(tx.now), connection)
+		WHERE name = ?4 AND (state <> ?1 OR coalesce(parked_until, '') <> coalesce(?2, ''))`, state, stamp(until),
+		stamp(tx.now), connection)
 }
 
 // describe stores the source's description of itself; one without fields refused the sign-in and
@@ -141,10 +142,12 @@ func (tx *Tx) describe(c Connection) error {
 	}
 	// Keys may name the organisation, so another name of it is another mapping.
 	if err := tx.exec(`UPDATE source_records SET planned_mapping = '' WHERE connection = ?1 AND EXISTS (SELECT 1 FROM connections c
-		WHERE c.name = ?1 AND json_valid(c.described) AND coalesce(json_extract(c.described, '$.Organisation'), '') <> ?2)`, c.Name, c.Info.Organisation); err != nil {
+		WHERE c.name = ?1 AND json_valid(c.described) AND coalesce(json_extract(c.described, '$.Organisation'), '') <> ?2)`,
+		c.Name, c.Info.Organisation); err != nil {
 		return fmt.Errorf("look at the records of %s anew: %w", c.Name, err)
 	}
-	return tx.exec("UPDATE connections SET described = ?1, updated_at = ?2 WHERE name = ?3 AND described <> ?1", string(described), stamp(tx.now), c.Name)
+	return tx.exec("UPDATE connections SET described = ?1, updated_at = ?2 WHERE name = ?3 AND described <> ?1",
+		string(described), stamp(tx.now), c.Name)
 }
 
 // SourceInfo returns the source's description of itself in the last run; the zero value before the
@@ -153,7 +156,8 @@ func (tx *Tx) describe(c Connection) error {
 func (l *Ledger) SourceInfo(ctx context.Context, connection string) (connector.SourceInfo, error) {
 	var pinned, info connector.SourceInfo
 	var described string
-	err := l.queryRow(ctx, "SELECT source_kind, tenant_id, tenant_name, described FROM connections WHERE name = ?", connection).
+	err := l.queryRow(ctx, "SELECT source_kind, tenant_id, tenant_name, described FROM connections WHERE name = ?",
+		connection).
 		Scan(&pinned.Kind, &pinned.Tenant, &pinned.TenantName, &described)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):

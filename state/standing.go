@@ -29,7 +29,8 @@ type Standing struct {
 	Unlinking bool // a person said that the customer is not its own
 	Contested bool // another record has its key
 
-	Told   [4]Told                        // what people are told, of the record, the link, the mandate, and a second customer
+	// what people are told, of the record, the link, the mandate, and a second customer
+	Told   [4]Told
 	PutOff map[connector.Reason]time.Time // the reasons that a person put off until later, and when; nil for none
 
 	Key       connector.Key
@@ -40,7 +41,8 @@ type Standing struct {
 	Sending   connector.ChangeState // of the open change of its customer; "" for none
 	Asking    connector.ChangeState // of the open request for a link; "" for none
 	Unasked   Unasked               // why the newest plan asks for none
-	Awaited   string                // until when a request for a link without an answer waits, in words; "" where that is not known
+	// until when a request for a link without an answer waits, in words; "" where that is not known
+	Awaited string
 
 	Mandate   StandingMandate
 	Letters   SentLetters // about this mandate
@@ -100,10 +102,12 @@ func standingColumns(records, about string) string {
 	coalesce(ar.reason, ''), ar.since, coalesce(al.reason, ''), al.since, coalesce(am.reason, ''), am.since, CASE am.reason WHEN 'outcome_unknown' THEN am.detail ELSE '' END,
 	coalesce(p.key_name, ''), coalesce(p.key_value, ''), coalesce(p.link_state, ''), coalesce(p.billing_id, ''), p.billing_id IS NOT NULL AND ` + inOrder + `, p.billing_id IS NOT NULL AND ` + isMissing + `,
 	coalesce(cc.state, ''), coalesce(cm.state, ''), r.not_asked, r.not_asked_line, r.not_asked_condition,
-	coalesce(m.mandate_id, ''), coalesce(m.status, ''), m.status_since, m.first_seen_at, ` + lastSeenOf("m", "last_seen_at") + `, m.link IS NOT NULL, m.link_at,
+	coalesce(m.mandate_id, ''), coalesce(m.status, ''), m.status_since, m.first_seen_at, ` +
+		lastSeenOf("m", "last_seen_at") + `, m.link IS NOT NULL, m.link_at,
 	coalesce((SELECT h.cause FROM mandate_history h WHERE m.status = 'CANCELLED' AND h.mandate_id = m.mandate_id ORDER BY h.seq DESC LIMIT 1), ''),
 	coalesce(t.sent, 0), t.first, t.last, coalesce(t.unclear, 0), coalesce(o.times, 0), o.first, o.last,
-	(SELECT b.label FROM labels b WHERE b.connection = r.connection AND b.source_id = r.source_id), fs.status, ` + lastSeenOf("fs", "seen_at") + `
+	(SELECT b.label FROM labels b WHERE b.connection = r.connection AND b.source_id = r.source_id), fs.status, ` +
+		lastSeenOf("fs", "seen_at") + `
 	FROM ` + records + `
 	LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id
 	LEFT JOIN attention ar ON ar.connection = r.connection AND ar.source_id = r.source_id AND ar.topic = 'record'
@@ -115,7 +119,8 @@ func standingColumns(records, about string) string {
 	LEFT JOIN financial_statuses fs ON fs.billing_id = p.billing_id
 	LEFT JOIN (SELECT mandate_id, count(CASE WHEN state = 'sent' THEN 1 END) AS sent, count(CASE WHEN state = 'unclear' OR state = 'sending' THEN 1 END) AS unclear,
 		min(CASE WHEN state = 'sent' OR state = 'unclear' OR state = 'sending' THEN sending_at END) AS first, max(CASE WHEN state = 'sent' OR state = 'unclear' OR state = 'sending' THEN sending_at END) AS last FROM letters` + about + ` GROUP BY mandate_id) t ON t.mandate_id = m.mandate_id
-	LEFT JOIN (SELECT mandate_id, count(*) AS times, min(sent_on) AS first, max(sent_on) AS last FROM handovers` + about + ` GROUP BY mandate_id) o ON o.mandate_id = m.mandate_id`
+	LEFT JOIN (SELECT mandate_id, count(*) AS times, min(sent_on) AS first, max(sent_on) AS last FROM handovers` + about +
+		` GROUP BY mandate_id) o ON o.mandate_id = m.mandate_id`
 }
 
 // EachStanding passes on the readiness of each record, of one connection or of all for "", in the
@@ -125,10 +130,12 @@ func (l *Ledger) EachStanding(ctx context.Context, connection string, do func(St
 	if err != nil {
 		return err
 	}
-	return l.eachStanding(ctx, standingColumns("source_records r", "")+" WHERE r.connection = ?1 OR ?1 = '' ORDER BY r.connection, r.source_id", []any{connection}, func(s Standing) error {
-		add(&s)
-		return do(s)
-	})
+	return l.eachStanding(ctx,
+		standingColumns("source_records r", "")+" WHERE r.connection = ?1 OR ?1 = '' ORDER BY r.connection, r.source_id",
+		[]any{connection}, func(s Standing) error {
+			add(&s)
+			return do(s)
+		})
 }
 
 // standingsAtOnce is the number of records whose readiness is read at a time.
@@ -149,7 +156,8 @@ func (l *Ledger) EachStandingOf(ctx context.Context, records []RecordID, do func
 			return err
 		}
 		found := make(map[RecordID]Standing, len(some))
-		if err := l.eachStanding(ctx, query, []any{string(asked)}, func(s Standing) error { found[s.RecordID] = s; return nil }); err != nil {
+		if err := l.eachStanding(ctx, query, []any{string(asked)},
+			func(s Standing) error { found[s.RecordID] = s; return nil }); err != nil {
 			return err
 		}
 		for _, id := range some {
@@ -205,7 +213,9 @@ func (l *Ledger) besidesRecords(ctx context.Context) (add func(*Standing), err e
 // cancellations of other payers, because it runs before each letter.
 func (l *Ledger) StandingOf(ctx context.Context, id RecordID) (out *Standing, err error) {
 	const about = " WHERE mandate_id = (SELECT mandate_id FROM payers WHERE connection = ?1 AND source_id = ?2)"
-	if err := l.eachStanding(ctx, standingColumns("source_records r", about)+" WHERE r.connection = ?1 AND r.source_id = ?2", []any{id.Connection, id.SourceID}, func(s Standing) error { out = &s; return nil }); err != nil || out == nil {
+	if err := l.eachStanding(ctx,
+		standingColumns("source_records r", about)+" WHERE r.connection = ?1 AND r.source_id = ?2",
+		[]any{id.Connection, id.SourceID}, func(s Standing) error { out = &s; return nil }); err != nil || out == nil {
 		return nil, err
 	}
 	recipient := l.recipientOf(*out)
@@ -309,9 +319,11 @@ type standingRow struct {
 
 func (r *standingRow) dest() []any {
 	s, m, t := &r.Standing, &r.Mandate, &r.text
-	return []any{&s.Connection, &s.SourceID, &s.State, &s.Decision, &t[0], &s.Left, &s.GivenUp, &s.MergedTo, &s.Stays, &s.LetBe, &s.Unlinking, &s.Contested,
+	return []any{&s.Connection, &s.SourceID, &s.State, &s.Decision, &t[0], &s.Left, &s.GivenUp, &s.MergedTo, &s.Stays,
+		&s.LetBe, &s.Unlinking, &s.Contested,
 		&s.Told[0].Reason, &t[1], &s.Told[1].Reason, &t[2], &s.Told[2].Reason, &t[3], &s.Awaited,
-		&s.Key.Name, &s.Key.Value, &s.LinkState, &s.BillingID, &s.InOrder, &s.Missing, &s.Sending, &s.Asking, &s.Unasked.Why, &s.Unasked.Line, &s.Unasked.Condition,
+		&s.Key.Name, &s.Key.Value, &s.LinkState, &s.BillingID, &s.InOrder, &s.Missing, &s.Sending, &s.Asking, &s.Unasked.Why,
+		&s.Unasked.Line, &s.Unasked.Condition,
 		&m.ID, &m.Status, &t[4], &t[5], &t[6], &m.HasLink, &t[7], &m.Ended.Cause,
 		&s.Letters.Sent, &t[8], &t[9], &s.Letters.Unclear, &s.Handed.Times, &t[10], &t[11], &r.box, &r.status, &r.seen}
 }
@@ -319,7 +331,8 @@ func (r *standingRow) dest() []any {
 // times reads the times of a row.
 func (r *standingRow) times() error {
 	s, m := &r.Standing, &r.Mandate
-	for i, to := range []*time.Time{&s.ChangedAt, &s.Told[0].Since, &s.Told[1].Since, &s.Told[2].Since, &m.Since, &m.FirstSeen, &m.LastSeen, &m.LinkAt,
+	for i, to := range []*time.Time{&s.ChangedAt, &s.Told[0].Since, &s.Told[1].Since, &s.Told[2].Since, &m.Since,
+		&m.FirstSeen, &m.LastSeen, &m.LinkAt,
 		&s.Letters.First, &s.Letters.Last} {
 		var err error
 		if *to, err = parseTime(r.text[i]); err != nil {
@@ -356,7 +369,8 @@ func (l *Ledger) holdingStopsOf(ctx context.Context, id RecordID, recipient stri
 		LetterStop
 		since sql.NullString
 	}
-	rows, err := list(ctx, l, columns+"connection = ?1 AND source_id = ?2 AND scope = 'payer' UNION ALL "+columns+"recipient = ?3 AND recipient <> '' ORDER BY stop_id",
+	rows, err := list(ctx, l,
+		columns+"connection = ?1 AND source_id = ?2 AND scope = 'payer' UNION ALL "+columns+"recipient = ?3 AND recipient <> '' ORDER BY stop_id",
 		[]any{id.Connection, id.SourceID, recipient}, func(r *row) []any {
 			return []any{&r.ID, &r.Scope, &r.Recipient, &r.Why, &r.UntilOn, &r.Note, &r.Actor, &r.since}
 		})

@@ -14,7 +14,8 @@ import (
 // standings returns where each record stands, in order.
 func standings(t *testing.T, l *Ledger, connection string) (out []Standing) {
 	t.Helper()
-	if err := l.EachStanding(t.Context(), connection, func(s Standing) error { out = append(out, s); return nil }); err != nil {
+	if err := l.EachStanding(t.Context(), connection,
+		func(s Standing) error { out = append(out, s); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return out
@@ -43,7 +44,8 @@ func TestEachRecordStandsSomewhereOnce(t *testing.T) {
 			t.Errorf("of connection %q (-want +got):\n%s", connection, diff)
 		}
 		var among []Standing
-		if err := d.EachStandingOf(t.Context(), want, func(s Standing) error { among = append(among, s); return nil }); err != nil {
+		if err := d.EachStandingOf(t.Context(), want,
+			func(s Standing) error { among = append(among, s); return nil }); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(standings(t, d.Ledger, connection), among); diff != "" {
@@ -67,12 +69,14 @@ func TestAStandingHoldsWhatWasSentForItsMandateAndTheStopsThatHold(t *testing.T)
 	d.label(acme, mapping, NewLabel{SourceID: "c1", Label: label})
 	for i, id := range []string{"m0", "m1"} {
 		d.clock.move(time.Hour)
-		d.mandate(connector.Mandate{ID: id, Status: connector.MandateCreated, URL: "https://pay.example/" + id}, connector.CauseLink)
+		d.mandate(connector.Mandate{ID: id, Status: connector.MandateCreated, URL: "https://pay.example/" + id},
+			connector.CauseLink)
 		d.do(func(tx *Tx) error { return tx.SetMandate(acme, "c1", id) })
 		for step := range 2 + i {
 			d.wasSent(id, step, "sent")
 			d.do(func(tx *Tx) error {
-				return tx.exec("INSERT INTO handovers (mandate_id, sent_on, noted_at, actor) VALUES (?, ?, ?, 'ada')", id, fmt.Sprintf("2026-03-0%d", 3+step+i), stamp(tx.now))
+				return tx.exec("INSERT INTO handovers (mandate_id, sent_on, noted_at, actor) VALUES (?, ?, ?, 'ada')", id,
+					fmt.Sprintf("2026-03-0%d", 3+step+i), stamp(tx.now))
 			})
 		}
 		d.wasSent(id, 3, "unclear")
@@ -105,10 +109,12 @@ func TestAStandingHoldsWhatWasSentForItsMandateAndTheStopsThatHold(t *testing.T)
 	if diff := cmp.Diff(Handed{Times: 3, First: day(4), Last: day(6)}, got.Handed); diff != "" {
 		t.Errorf("handed over (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(StandingMandate{ID: "m1", Status: connector.MandateCreated, Since: now, FirstSeen: now, LastSeen: now, HasLink: true, LinkAt: now}, got.Mandate); diff != "" {
+	if diff := cmp.Diff(StandingMandate{ID: "m1", Status: connector.MandateCreated, Since: now, FirstSeen: now,
+		LastSeen: now, HasLink: true, LinkAt: now}, got.Mandate); diff != "" {
 		t.Errorf("mandate (-want +got):\n%s", diff)
 	}
-	if got.Label == nil || got.Label.Name != "Ada" || !got.InOrder || got.LinkState != connector.LinkLinked || got.Key != key("c1") {
+	if got.Label == nil || got.Label.Name != "Ada" || !got.InOrder || got.LinkState != connector.LinkLinked ||
+		got.Key != key("c1") {
 		t.Errorf("the payer: %+v", got)
 	}
 	if got.Stop == nil || got.Stop.UntilOn != "2026-04-01" || got.Stop.Note != "asked by telephone" {
@@ -168,11 +174,14 @@ func TestRecordsThatAreNamedComeInTheirOrderAndAsTheyStandThen(t *testing.T) {
 func (d *desk) wasSent(mandate string, step int, in string) {
 	d.t.Helper()
 	d.do(func(tx *Tx) error {
-		if err := tx.FreezeLetter(Letter{MandateID: mandate, Step: step, Kind: "invitation", RecordID: RecordID{acme, "c1"}, Recipient: "r", Setup: "s",
-			Language: "en", MessageID: fmt.Sprintf("%s-%d", mandate, step), Body: []byte("…"), LookedAt: tx.now, FrozenAt: tx.now}); err != nil {
+		if err := tx.FreezeLetter(Letter{MandateID: mandate, Step: step, Kind: "invitation", RecordID: RecordID{acme, "c1"},
+			Recipient: "r", Setup: "s",
+			Language: "en", MessageID: fmt.Sprintf("%s-%d", mandate, step), Body: []byte("…"), LookedAt: tx.now,
+			FrozenAt: tx.now}); err != nil {
 			return err
 		}
-		return tx.exec("UPDATE letters SET state = ?, sending_at = ?2, ended_at = ?2 WHERE mandate_id = ?3 AND step = ?4", in, stamp(tx.now), mandate, step)
+		return tx.exec("UPDATE letters SET state = ?, sending_at = ?2, ended_at = ?2 WHERE mandate_id = ?3 AND step = ?4", in,
+			stamp(tx.now), mandate, step)
 	})
 }
 
@@ -188,10 +197,12 @@ func TestWhoCancelledIsKnownOfOurOwnActsAlone(t *testing.T) {
 		})
 	}
 	d.mandate(connector.Mandate{Status: connector.MandateCancelled}, connector.CauseCancel)
-	if got, want := standings(t, d.Ledger, "")[0].Mandate.Ended, (Ended{connector.CauseCancel, "ada", "moved away"}); got != want {
+	if got, want := standings(t, d.Ledger, "")[0].Mandate.Ended,
+		(Ended{connector.CauseCancel, "ada", "moved away"}); got != want {
 		t.Errorf("cancelled by us: %+v, want %+v", got, want)
 	}
-	if alone, err := d.StandingOf(t.Context(), RecordID{acme, "c1"}); err != nil || alone.Mandate.Ended.Why != "moved away" {
+	if alone, err := d.StandingOf(t.Context(), RecordID{acme, "c1"}); err != nil ||
+		alone.Mandate.Ended.Why != "moved away" {
 		t.Errorf("cancelled by us, asked alone: %+v, %v", alone, err)
 	}
 	d.mandate(connector.Mandate{Status: connector.MandateActive}, connector.CauseSweep)
@@ -207,7 +218,8 @@ func TestWhoCancelledIsKnownOfOurOwnActsAlone(t *testing.T) {
 func TestARecipientIsKnownByAKeyedHashWhateverItsCase(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	one, same, other := d.RecipientHash("ada@example.com"), d.RecipientHash(" Ada@EXAMPLE.com\n"), d.RecipientHash("bob@example.com")
+	one, same, other := d.RecipientHash("ada@example.com"), d.RecipientHash(" Ada@EXAMPLE.com\n"),
+		d.RecipientHash("bob@example.com")
 	if one != same || one == other || len(one) != 32 {
 		t.Errorf("%q, %q, %q", one, same, other)
 	}
@@ -223,7 +235,8 @@ func TestWhatIsHeldAboutAPayerNamesItsLetters(t *testing.T) {
 	d.do(func(tx *Tx) error { return tx.SetMandate(acme, "c1", "m1") })
 	d.mandate(connector.Mandate{Status: connector.MandateCreated}, connector.CauseLink)
 	d.wasSent("m1", 0, "sent")
-	stop := LetterStop{Scope: StopPayer, RecordID: RecordID{acme, "c1"}, Why: StopPerson, Note: "asked by telephone", Actor: "ada"}
+	stop := LetterStop{Scope: StopPayer, RecordID: RecordID{acme, "c1"}, Why: StopPerson, Note: "asked by telephone",
+		Actor: "ada"}
 	d.do(func(tx *Tx) error {
 		if err := tx.AddLetterStop(stop); err != nil {
 			return err
@@ -236,7 +249,8 @@ func TestWhatIsHeldAboutAPayerNamesItsLetters(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := stamp(d.Now()).(string)
-	want := []HeldLetter{{"m1", "invitation", "en", "sent", now, ""}, {"m1", "handed over", "", "sent", d.Now().AddDate(0, 0, 1).Format(time.DateOnly), "ada"}}
+	want := []HeldLetter{{"m1", "invitation", "en", "sent", now, ""},
+		{"m1", "handed over", "", "sent", d.Now().AddDate(0, 0, 1).Format(time.DateOnly), "ada"}}
 	if diff := cmp.Diff(want, held.Letters); diff != "" {
 		t.Errorf("letters (-want +got):\n%s", diff)
 	}

@@ -37,7 +37,8 @@ func benchPayer(tx *Tx, run int64, list *Listing, i int, customer string) error 
 	key := connector.Key{Name: "acct", Value: r.SourceID}
 	p := Payer{Connection: acme, SourceID: r.SourceID, Key: key}
 	wanted := personalCustomer(r.SourceID)
-	m := connector.Mandate{ID: "mandate-" + customer, CustomerID: customer, Status: connector.MandateCreated, URL: canaryLink}
+	m := connector.Mandate{ID: "mandate-" + customer, CustomerID: customer, Status: connector.MandateCreated,
+		URL: canaryLink}
 	signed := m
 	signed.Status = connector.MandateActive
 	delivery := benchDelivery(int64(i))
@@ -45,12 +46,14 @@ func benchPayer(tx *Tx, run int64, list *Listing, i int, customer string) error 
 		func() error { return tx.SavePage(run, acme, []connector.Record{r}) },
 		func() error { return tx.SaveLabels(acme, mapping, []NewLabel{called(r.SourceID, "Customer Limited")}) },
 		func() error {
-			return tx.SaveDecisions(run, acme, mapping, Decision{SourceID: r.SourceID, ContentHash: r.Hash(), Verdict: Included, Key: key})
+			return tx.SaveDecisions(run, acme, mapping,
+				Decision{SourceID: r.SourceID, ContentHash: r.Hash(), Verdict: Included, Key: key})
 		},
 		func() error { return tx.LinkPayer(p, customer, true) },
 		func() error { return tx.SetApplied(p, wanted) },
 		func() error {
-			shown := connector.RemoteCustomer{ID: customer, Name: wanted.Name, Emails: []string{canaryEmail}, ExternalData: map[string]string{"acct": r.SourceID}}
+			shown := connector.RemoteCustomer{ID: customer, Name: wanted.Name, Emails: []string{canaryEmail},
+				ExternalData: map[string]string{"acct": r.SourceID}}
 			return second(tx.see(Observation{CustomerID: customer, Customer: &shown, Ticket: list.Ticket, List: list}))
 		},
 		func() error { _, err := tx.SaveMandate(m, connector.CauseLink, "run 1"); return err },

@@ -107,7 +107,8 @@ func (tx *Tx) insertRows(into, row string, args []any, end string, fixed ...any)
 func (tx *Tx) updateRows(missing error, set, row, where string, fixed, args []any) error {
 	for part := range slices.Chunk(args, someRows*strings.Count(row, "?")) {
 		rows := len(part) / strings.Count(row, "?")
-		if err := tx.mustAll(rows, missing, set+" FROM (VALUES "+row+strings.Repeat(", "+row, rows-1)+") AS g WHERE "+where, slices.Concat(fixed, part)...); err != nil {
+		if err := tx.mustAll(rows, missing, set+" FROM (VALUES "+row+strings.Repeat(", "+row, rows-1)+") AS g WHERE "+where,
+			slices.Concat(fixed, part)...); err != nil {
 			return err
 		}
 	}
@@ -225,7 +226,8 @@ func Unwritable(err error) bool {
 		return true
 	}
 	var damaged *OpenError
-	return errors.Is(err, ErrClosed) || errors.Is(err, ErrConnectionLost) || errors.Is(err, ErrServer) || errors.As(err, &damaged)
+	return errors.Is(err, ErrClosed) || errors.Is(err, ErrConnectionLost) || errors.Is(err, ErrServer) ||
+		errors.As(err, &damaged)
 }
 
 // ofDisk adds the next step to an error of the disk (fault F59).

@@ -52,7 +52,8 @@ type openRow struct {
 func (r *openRow) dest() []any { return []any{&r.state, &r.approved, &r.leftOut, &r.hash} }
 
 func (r *openRow) change() openChange {
-	return openChange{state: connector.ChangeState(r.state.String), approved: r.approved.Bool, leftOut: r.leftOut.Bool, hash: r.hash.String}
+	return openChange{state: connector.ChangeState(r.state.String), approved: r.approved.Bool, leftOut: r.leftOut.Bool,
+		hash: r.hash.String}
 }
 
 func openColumns(as string) string {
@@ -79,7 +80,8 @@ var (
 // StoredRecords returns up to limit records of a connection after source id after, in order, as a plan with
 // this mapping version would see them. there excludes records missing from the last complete reading of a
 // snapshot.
-func (l *Ledger) StoredRecords(ctx context.Context, connection, mapping string, there bool, after string, limit int) ([]StoredRecord, error) {
+func (l *Ledger) StoredRecords(ctx context.Context, connection, mapping string, there bool, after string,
+	limit int) ([]StoredRecord, error) {
 	return l.stored(ctx, connection, "SELECT "+storedColumns+storedFrom+
 		"WHERE r.connection = ?1 AND r.source_id > ?3 AND (r.unseen = 0 OR ?4 = 0) ORDER BY r.source_id"+limitTo,
 		connection, mapping, after, there, limit)
@@ -94,13 +96,15 @@ func (l *Ledger) NewestRecords(ctx context.Context, connection string, there boo
 	out, err := l.stored(ctx, connection, "SELECT "+storedColumns+storedFrom+`
 		JOIN (SELECT n.source_id, max(n.change_id) AS newest FROM (SELECT c.connection, c.source_id, c.change_id FROM changes c ORDER BY c.change_id DESC LIMIT ?5) AS n
 			WHERE n.connection = ?1 GROUP BY n.source_id) AS changed ON changed.source_id = r.source_id
-		WHERE r.connection = ?1 AND (r.unseen = 0 OR ?3 = 0) ORDER BY changed.newest DESC LIMIT ?4`, connection, "", there, limit, newestChanges)
+		WHERE r.connection = ?1 AND (r.unseen = 0 OR ?3 = 0) ORDER BY changed.newest DESC LIMIT ?4`, connection, "", there,
+		limit, newestChanges)
 	if err != nil || len(out) == limit {
 		return out, err
 	}
 	others, err := l.StoredRecords(ctx, connection, "", there, "", limit)
 	for _, r := range others {
-		if len(out) < limit && !slices.ContainsFunc(out, func(o StoredRecord) bool { return o.Record.SourceID == r.Record.SourceID }) {
+		if len(out) < limit && !slices.ContainsFunc(out,
+			func(o StoredRecord) bool { return o.Record.SourceID == r.Record.SourceID }) {
 			out = append(out, r)
 		}
 	}
@@ -108,7 +112,8 @@ func (l *Ledger) NewestRecords(ctx context.Context, connection string, there boo
 }
 
 // StoredUnlinked is StoredRecords for the records that have no customer.
-func (l *Ledger) StoredUnlinked(ctx context.Context, connection, mapping string, there bool, after string, limit int) ([]StoredRecord, error) {
+func (l *Ledger) StoredUnlinked(ctx context.Context, connection, mapping string, there bool, after string,
+	limit int) ([]StoredRecord, error) {
 	return l.stored(ctx, connection, "SELECT "+storedColumns+storedFrom+
 		"WHERE r.connection = ?1 AND r.source_id > ?3 AND (r.unseen = 0 OR ?4 = 0) AND p.billing_id IS NULL ORDER BY r.source_id"+limitTo,
 		connection, mapping, after, there, limit)
@@ -119,7 +124,8 @@ var ErrNoRecord = errors.New("the ledger has no such record")
 
 // StoredRecord returns one record; ErrNoRecord when there is none.
 func (l *Ledger) StoredRecord(ctx context.Context, connection, sourceID, mapping string) (StoredRecord, error) {
-	found, err := l.stored(ctx, connection, "SELECT "+storedColumns+storedFrom+"WHERE r.connection = ?1 AND r.source_id = ?3",
+	found, err := l.stored(ctx, connection,
+		"SELECT "+storedColumns+storedFrom+"WHERE r.connection = ?1 AND r.source_id = ?3",
 		connection, mapping, sourceID)
 	if err == nil && len(found) == 0 {
 		return StoredRecord{}, ErrNoRecord
@@ -131,7 +137,8 @@ func (l *Ledger) StoredRecord(ctx context.Context, connection, sourceID, mapping
 }
 
 func (l *Ledger) stored(ctx context.Context, connection, query string, args ...any) ([]StoredRecord, error) {
-	out, err := collect("read the stored records", func(scan scanner) (StoredRecord, error) { return l.scanStored(scan, connection) })(l.query(ctx, query, args...))
+	out, err := collect("read the stored records",
+		func(scan scanner) (StoredRecord, error) { return l.scanStored(scan, connection) })(l.query(ctx, query, args...))
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +156,10 @@ func (l *Ledger) scanStored(scan scanner, connection string) (StoredRecord, erro
 	var err error
 	var customer, link openRow
 	var adopting string
-	if r.Candidate, err = l.scanCandidate(scan, connection, slices.Concat([]any{&verdict, &r.Counts, &r.UpToDate}, customer.dest(), link.dest(), []any{&adopting, &r.made, &r.unasked.Why, &r.unasked.Line, &r.unasked.Condition, &r.unasked.Mapping})...); err != nil {
+	if r.Candidate, err = l.scanCandidate(scan, connection,
+		slices.Concat([]any{&verdict, &r.Counts, &r.UpToDate}, customer.dest(), link.dest(),
+			[]any{&adopting, &r.made, &r.unasked.Why, &r.unasked.Line, &r.unasked.Condition,
+				&r.unasked.Mapping})...); err != nil {
 		return r, err
 	}
 	r.customer, r.link = customer.change(), link.change()
@@ -210,7 +220,8 @@ func (r StoredRecord) UnaskedBy(d Decision, version string) UnaskedCount {
 		why = r.unasked
 	}
 	switch {
-	case d.Verdict != Included || r.Payer != nil && r.Payer.MandateID != "" || r.link.state != "" && r.link.state != connector.ChangePending:
+	case d.Verdict != Included || r.Payer != nil && r.Payer.MandateID != "" || r.link.state != "" &&
+		r.link.state != connector.ChangePending:
 		return UnaskedCount{}
 	case why.Why != connector.UnaskedRule:
 		return UnaskedCount{Unasked: Unasked{Why: why.Why}}
@@ -220,7 +231,8 @@ func (r StoredRecord) UnaskedBy(d Decision, version string) UnaskedCount {
 
 // Plus returns the sum of two weights.
 func (w Weight) Plus(o Weight) Weight {
-	return Weight{w.Creates + o.Creates, w.Changes + o.Changes, w.Blanks + o.Blanks, w.Identity + o.Identity, w.LeftOut + o.LeftOut, w.Scopes + o.Scopes}
+	return Weight{w.Creates + o.Creates, w.Changes + o.Changes, w.Blanks + o.Blanks, w.Identity + o.Identity, w.LeftOut +
+		o.LeftOut, w.Scopes + o.Scopes}
 }
 
 // KeysElsewhere adds further payers to the key counts of a page. The rule against shared keys
@@ -242,7 +254,8 @@ func (l *Ledger) KeysElsewhere(ctx context.Context, connection string, there boo
 		}
 		if err := each(ctx, l, `SELECT o.key_value, count(*) FROM json_each(?4) j CROSS JOIN payers o ON o.key_name = ?3 AND o.key_value = j.value
 			CROSS JOIN source_records s ON s.connection = o.connection AND s.source_id = o.source_id AND (s.decision = 'included' OR s.decision = 'held')
-			WHERE o.connection <> ?1 OR ?2 = 1 AND s.unseen = 1 GROUP BY o.key_value`, []any{connection, there, name, string(page)},
+			WHERE o.connection <> ?1 OR ?2 = 1 AND s.unseen = 1 GROUP BY o.key_value`,
+			[]any{connection, there, name, string(page)},
 			func(r *row) []any { return []any{&r.value, &r.n} }, func(r row) error {
 				counts[connector.ParseKey(name, r.value)] += r.n
 				return nil

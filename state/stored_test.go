@@ -26,7 +26,8 @@ func TestADecisionWeighsWhatThePlanWillCountOfIt(t *testing.T) {
 	update := func() *NewChange {
 		return &NewChange{
 			Action: connector.ActionUpdate, Wanted: customer("c1", "New"), BillingID: "b1",
-			Diff: []connector.FieldChange{{Path: "name", From: "Old", To: "New"}, {Path: "people[0].phone", From: "1"}, {Path: "people[0].email", To: "a@b.example"}},
+			Diff: []connector.FieldChange{{Path: "name", From: "Old", To: "New"}, {Path: "people[0].phone", From: "1"},
+				{Path: "people[0].email", To: "a@b.example"}},
 		}
 	}
 	create := &NewChange{Action: connector.ActionCreate, Wanted: customer("c1", "c1")}
@@ -49,8 +50,9 @@ func TestADecisionWeighsWhatThePlanWillCountOfIt(t *testing.T) {
 		decision Decision
 		want     Weight
 	}{
-		"a create":           {func(d *desk, run int64) { d.save(run, acme, r) }, included(r, create), Weight{Creates: 1}},
-		"a create with link": {func(d *desk, run int64) { d.save(run, acme, r) }, withLink(included(r, create)), Weight{Creates: 1}},
+		"a create": {func(d *desk, run int64) { d.save(run, acme, r) }, included(r, create), Weight{Creates: 1}},
+		"a create with link": {func(d *desk, run int64) { d.save(run, acme, r) }, withLink(included(r, create)),
+			Weight{Creates: 1}},
 		"a create that was approved": {func(d *desk, run int64) {
 			d.planCreate(run, acme, "c1")
 			approve(d, run)
@@ -60,7 +62,8 @@ func TestADecisionWeighsWhatThePlanWillCountOfIt(t *testing.T) {
 			approve(d, run)
 		}, included(r, &NewChange{Action: connector.ActionCreate, Wanted: customer("c1", "other")}), Weight{Creates: 1}},
 		"an adoption": {func(d *desk, run int64) { d.save(run, acme, r) },
-			included(r, &NewChange{Action: connector.ActionAdopt, Wanted: customer("c1", "c1"), BillingID: "b1"}), Weight{Changes: 1}},
+			included(r, &NewChange{Action: connector.ActionAdopt, Wanted: customer("c1", "c1"), BillingID: "b1"}),
+			Weight{Changes: 1}},
 		"an update":           {linked, included(r, update()), Weight{Changes: 1, Blanks: 1, Identity: 1}},
 		"an update with link": {linked, withLink(included(r, update())), Weight{Changes: 2, Blanks: 1, Identity: 1}},
 		"a link":              {linked, withLink(included(r, nil)), Weight{Changes: 1}},
@@ -121,8 +124,10 @@ func TestACustomerInFlightIsWeighedByTheLinkThatWaitsForIt(t *testing.T) {
 	})
 	stored := d.stored("c1")
 	want := Weight{Changes: 1}
-	if got := stored.Weigh(Decision{SourceID: "c1", Verdict: stored.Verdict}); !stored.InFlight || got != want || d.finishPlan(run).Open != want {
-		t.Errorf("in flight is %t, it weighs %+v, the plan counts %+v, want %+v", stored.InFlight, got, d.finishPlan(run).Open, want)
+	if got := stored.Weigh(Decision{SourceID: "c1", Verdict: stored.Verdict}); !stored.InFlight || got != want ||
+		d.finishPlan(run).Open != want {
+		t.Errorf("in flight is %t, it weighs %+v, the plan counts %+v, want %+v", stored.InFlight, got,
+			d.finishPlan(run).Open, want)
 	}
 }
 
@@ -204,7 +209,8 @@ func TestStoredRecordsLeaveOutWhatTheLastCompleteReadDidNotShow(t *testing.T) {
 	d.decide(other, "beta", included(there, nil))
 	counts := map[connector.Key]int{key("c1"): 1, key("c2"): 1, key("nobody's"): 0}
 	err = d.KeysElsewhere(t.Context(), acme, true, counts)
-	if diff := cmp.Diff(map[connector.Key]int{key("c1"): 2, key("c2"): 2, key("nobody's"): 0}, counts); err != nil || diff != "" {
+	if diff := cmp.Diff(map[connector.Key]int{key("c1"): 2, key("c2"): 2, key("nobody's"): 0}, counts); err != nil ||
+		diff != "" {
 		t.Errorf("how often keys count, with a row that is gone and the other books (-want +got, %v):\n%s", err, diff)
 	}
 	if _, err := d.StoredRecord(t.Context(), acme, "c9", mapping); !errors.Is(err, ErrNoRecord) {
@@ -219,7 +225,8 @@ func TestRecordsAreFoundByEveryIDOfTheirPayer(t *testing.T) {
 	d.planLinked(run, "c1", "b1", connector.ActionUpdate)
 	d.save(run, acme, record("c2", "no payer"))
 	d.do(func(tx *Tx) error {
-		_, err := tx.SaveMandate(connector.Mandate{ID: "m1", CustomerID: "b1", Status: connector.MandateCreated}, connector.CauseLink, "test")
+		_, err := tx.SaveMandate(connector.Mandate{ID: "m1", CustomerID: "b1", Status: connector.MandateCreated},
+			connector.CauseLink, "test")
 		return err
 	})
 	for id, want := range map[string]string{"c1": "c1", "b1": "c1", "m1": "c1", "c2": "c2"} {

@@ -49,7 +49,8 @@ func (l *Ledger) Strangers(ctx context.Context, connection string, newcomers []N
 		}
 	}
 	for name, q := range keys {
-		if err := l.answer(ctx, known, q, `(SELECT 1 FROM payers p WHERE p.key_name = ?2 AND p.key_value = j.value LIMIT 1) IS NOT NULL
+		if err := l.answer(ctx, known, q,
+			`(SELECT 1 FROM payers p WHERE p.key_name = ?2 AND p.key_value = j.value LIMIT 1) IS NOT NULL
 			OR (SELECT 1 FROM attempts a WHERE a.key_name = ?2 AND a.key_value = j.value AND a.action = 'create' AND a.ended = '' LIMIT 1) IS NOT NULL`, name); err != nil {
 			return nil, err
 		}
@@ -93,7 +94,8 @@ func (l *Ledger) answer(ctx context.Context, known []bool, q *question, where st
 	if err != nil {
 		return err
 	}
-	found, err := list(ctx, l, "SELECT j.key FROM json_each(?1) j WHERE "+where, append([]any{string(values)}, args...), func(i *int) []any { return []any{i} })
+	found, err := list(ctx, l, "SELECT j.key FROM json_each(?1) j WHERE "+where, append([]any{string(values)}, args...),
+		func(i *int) []any { return []any{i} })
 	if err != nil {
 		return fmt.Errorf("look for whom new records may be: %w", err)
 	}

@@ -27,7 +27,8 @@ func TestOfAStrangerNothingIsToBeAsked(t *testing.T) {
 		return func(d *desk) {
 			run := d.run("other")
 			d.save(run, "other", record("o1", "x"))
-			d.decide(run, "other", Decision{SourceID: "o1", ContentHash: record("o1", "x").Hash(), Verdict: Included, Key: key, Likeness: &k})
+			d.decide(run, "other", Decision{SourceID: "o1", ContentHash: record("o1", "x").Hash(), Verdict: Included, Key: key,
+				Likeness: &k})
 			d.indexTraits()
 		}
 	}
@@ -35,18 +36,24 @@ func TestOfAStrangerNothingIsToBeAsked(t *testing.T) {
 		known func(d *desk)
 		is    bool // a stranger
 	}{
-		"nobody is there":                  {func(*desk) {}, true},
-		"a payer with the key":             {payer(scopedNumber("n1"), Likeness{}), false},
-		"a payer with another key":         {payer(scopedNumber("n2"), Likeness{}), true},
-		"the number of another company":    {payer(connector.Key{Name: "no", Value: "n1", Scope: "else"}, Likeness{}), true},
-		"a customer with the key":          {shown("b1", connector.RemoteCustomer{ExternalData: map[string]string{"no": "n1", "noScope": "org"}}), false},
-		"a customer with the bare number":  {shown("b1", connector.RemoteCustomer{ExternalData: map[string]string{"no": "n1"}}), false},
-		"a customer with another number":   {shown("b1", connector.RemoteCustomer{ExternalData: map[string]string{"no": "n11"}}), true},
-		"a customer with the name":         {shown("b1", connector.RemoteCustomer{Name: "Northwind"}), false},
-		"a customer with the address":      {shown("b1", connector.RemoteCustomer{Emails: []string{"ann@x"}}), false},
-		"a customer like nobody":           {shown("b1", connector.RemoteCustomer{Name: "Southwind", Emails: []string{"bo@x"}}), true},
-		"a payer with name and address":    {payer(scopedNumber("n2"), Likeness{Name: "northwind", Emails: []string{"ann@x"}}), false},
-		"a payer with name and postcode":   {payer(scopedNumber("n2"), Likeness{Name: "northwind", Postcodes: []string{"LS1"}}), false},
+		"nobody is there":               {func(*desk) {}, true},
+		"a payer with the key":          {payer(scopedNumber("n1"), Likeness{}), false},
+		"a payer with another key":      {payer(scopedNumber("n2"), Likeness{}), true},
+		"the number of another company": {payer(connector.Key{Name: "no", Value: "n1", Scope: "else"}, Likeness{}), true},
+		"a customer with the key": {shown("b1",
+			connector.RemoteCustomer{ExternalData: map[string]string{"no": "n1", "noScope": "org"}}), false},
+		"a customer with the bare number": {shown("b1",
+			connector.RemoteCustomer{ExternalData: map[string]string{"no": "n1"}}), false},
+		"a customer with another number": {shown("b1",
+			connector.RemoteCustomer{ExternalData: map[string]string{"no": "n11"}}), true},
+		"a customer with the name":    {shown("b1", connector.RemoteCustomer{Name: "Northwind"}), false},
+		"a customer with the address": {shown("b1", connector.RemoteCustomer{Emails: []string{"ann@x"}}), false},
+		"a customer like nobody": {shown("b1",
+			connector.RemoteCustomer{Name: "Southwind", Emails: []string{"bo@x"}}), true},
+		"a payer with name and address": {payer(scopedNumber("n2"),
+			Likeness{Name: "northwind", Emails: []string{"ann@x"}}), false},
+		"a payer with name and postcode": {payer(scopedNumber("n2"),
+			Likeness{Name: "northwind", Postcodes: []string{"LS1"}}), false},
 		"a payer with the name alone":      {payer(scopedNumber("n2"), Likeness{Name: "northwind"}), true},
 		"a request of another under way":   {requestUnderWay, false},
 		"a word that it is a customer":     {aWord("accept"), false},
@@ -60,8 +67,10 @@ func TestOfAStrangerNothingIsToBeAsked(t *testing.T) {
 			d.save(run, acme, record("r1", "x"))
 			d.closeRun(run, connector.RunComplete)
 			tt.known(d)
-			asked := Newcomer{SourceID: "r1", Key: scopedNumber("n1"), Customer: connector.Customer{Name: "Northwind", People: []connector.Person{{Email: "ann@x"}}}, Likeness: ann}
-			nobody := Newcomer{SourceID: "r2", Key: connector.Key{Name: "id", Value: "z"}, Customer: connector.Customer{Name: "Zed"}, Likeness: Likeness{Name: "zed"}}
+			asked := Newcomer{SourceID: "r1", Key: scopedNumber("n1"),
+				Customer: connector.Customer{Name: "Northwind", People: []connector.Person{{Email: "ann@x"}}}, Likeness: ann}
+			nobody := Newcomer{SourceID: "r2", Key: connector.Key{Name: "id", Value: "z"},
+				Customer: connector.Customer{Name: "Zed"}, Likeness: Likeness{Name: "zed"}}
 			unclean := nobody
 			unclean.SourceID, unclean.Key.Value = "r3\x00", "z\x00"
 			got, err := d.Strangers(t.Context(), acme, []Newcomer{asked, nobody, unclean})
@@ -78,7 +87,8 @@ func TestOfAStrangerNothingIsToBeAsked(t *testing.T) {
 // requestUnderWay leaves a create with the key that nobody's payer has any more.
 func requestUnderWay(d *desk) {
 	d.do(func(tx *Tx) error {
-		_, err := tx.begin(sql.NullInt64{}, connector.ActionCreate, Payer{Connection: "other", SourceID: "o1", Key: scopedNumber("n1")})
+		_, err := tx.begin(sql.NullInt64{}, connector.ActionCreate,
+			Payer{Connection: "other", SourceID: "o1", Key: scopedNumber("n1")})
 		return err
 	})
 }
@@ -108,7 +118,9 @@ func (d *desk) nothingOf(n Newcomer) {
 			d.t.Fatal(err)
 		}
 	}
-	if rival+linked+word.BillingID != "" || len(creates)+len(holders)+len(bare)+len(alike)+len(twins.Left)+len(twins.Twice) > 0 {
-		d.t.Errorf("of a stranger there is something to tell: %q %v %v %q %v %+v %v %+v", rival, creates, holders, linked, bare, word, alike, twins)
+	if rival+linked+word.BillingID != "" ||
+		len(creates)+len(holders)+len(bare)+len(alike)+len(twins.Left)+len(twins.Twice) > 0 {
+		d.t.Errorf("of a stranger there is something to tell: %q %v %v %q %v %+v %v %+v", rival, creates, holders, linked,
+			bare, word, alike, twins)
 	}
 }

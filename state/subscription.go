@@ -34,7 +34,8 @@ type Asked struct {
 
 // Same reports whether the service shows a subscription as it did.
 func (s Subscription) Same(as Subscription) bool {
-	return s.ID == as.ID && s.URL == as.URL && slices.Equal(s.Events, as.Events) && s.Enabled == as.Enabled && s.UpdatedAt == as.UpdatedAt
+	return s.ID == as.ID && s.URL == as.URL && slices.Equal(s.Events, as.Events) && s.Enabled == as.Enabled &&
+		s.UpdatedAt == as.UpdatedAt
 }
 
 // Subscribing is somebody's act of subscribing to webhooks.
@@ -51,7 +52,8 @@ const (
 
 // Subscribings returns who subscribed to webhooks, the latest first.
 func (l *Ledger) Subscribings(ctx context.Context) ([]Subscribing, error) {
-	return list(ctx, l, "SELECT at, actor, subject FROM audit WHERE action = ? ORDER BY seq DESC LIMIT ?", []any{subscribeAction, mostSubscribings},
+	return list(ctx, l, "SELECT at, actor, subject FROM audit WHERE action = ? ORDER BY seq DESC LIMIT ?",
+		[]any{subscribeAction, mostSubscribings},
 		func(s *Subscribing) []any { return []any{&s.At, &s.Actor, &s.ID} })
 }
 
@@ -82,7 +84,8 @@ type SubscriptionFacts struct {
 	Problem  SubscriptionProblem `json:"problem"`           // "" for none that is known
 	Detail   string              `json:"detail"`            // the problem, in plain words
 	Since    time.Time           `json:"since,omitzero"`    // when the problem was found
-	KnownOf  string              `json:"-"`                 // the problem in the words that a person has closed; "" for none
+	// the problem in the words that a person has closed; "" for none
+	KnownOf string `json:"-"`
 }
 
 // Closed reports whether a person has said that the problem is known.

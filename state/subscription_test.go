@@ -25,7 +25,8 @@ func TestWhatIsTheMatterWithTheSubscriptionIsKeptWithTheTimeItWasFound(t *testin
 	ours := Subscription{ID: "w1", URL: "https://hooks.example.com/in", Events: []string{"customer"}, Enabled: true}
 	save(SubscriptionFacts{Expected: &ours}, false)
 	found := d.Now()
-	f := SubscriptionFacts{Expected: &ours, Shown: []Subscription{}, ShownAt: found, Problem: SubscriptionDeleted, Detail: "It is gone."}
+	f := SubscriptionFacts{Expected: &ours, Shown: []Subscription{}, ShownAt: found, Problem: SubscriptionDeleted,
+		Detail: "It is gone."}
 	save(f, true)
 	d.clock.move(time.Hour)
 	f.ShownAt = d.Now()
@@ -36,12 +37,14 @@ func TestWhatIsTheMatterWithTheSubscriptionIsKeptWithTheTimeItWasFound(t *testin
 		t.Errorf("the subscription (-want +got), %v:\n%s", err, diff)
 	}
 	rows, err := d.Attention(t.Context(), Filter{State: string(connector.ReasonSubscriptionChanged)})
-	want := []AttentionRow{{SourceID: "webhooks", Reason: "subscription_changed", Detail: "It is gone.", Since: stamp(found).(string)}}
+	want := []AttentionRow{{SourceID: "webhooks", Reason: "subscription_changed", Detail: "It is gone.",
+		Since: stamp(found).(string)}}
 	if diff := cmp.Diff(want, rows); diff != "" || err != nil {
 		t.Errorf("attention (-want +got), %v:\n%s", err, diff)
 	}
 	save(SubscriptionFacts{Expected: &ours}, true)
-	if got, err := d.Subscription(t.Context()); err != nil || got.Problem != "" || !got.Since.IsZero() || !got.ShownAt.IsZero() {
+	if got, err := d.Subscription(t.Context()); err != nil || got.Problem != "" || !got.Since.IsZero() ||
+		!got.ShownAt.IsZero() {
 		t.Errorf("once it is right again the ledger has %+v, %v", got, err)
 	}
 }

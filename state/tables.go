@@ -80,7 +80,8 @@ func quoted(columns []string) string { return `"` + strings.Join(columns, `", "`
 // insert is the statement for so many rows.
 func (t table) insert(rows int) string {
 	row := "(" + strings.TrimSuffix(strings.Repeat("?, ", len(t.columns)), ", ") + ")"
-	return "INSERT INTO " + t.name + " (" + quoted(t.columns) + ") VALUES " + strings.TrimSuffix(strings.Repeat(row+", ", rows), ", ")
+	return "INSERT INTO " + t.name + " (" + quoted(t.columns) + ") VALUES " +
+		strings.TrimSuffix(strings.Repeat(row+", ", rows), ", ")
 }
 
 // sum is the checksum of a table's rows. Those of two tables are the same when every value is.

@@ -22,7 +22,8 @@ func (tx *Tx) Ticket() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := tx.exec("UPDATE attempts SET over = ?2 WHERE "+hasArrived, stamp(tx.now.Add(-Arrival)), ticket-1); err != nil {
+	if err := tx.exec("UPDATE attempts SET over = ?2 WHERE "+hasArrived, stamp(tx.now.Add(-Arrival)),
+		ticket-1); err != nil {
 		return 0, fmt.Errorf("note which requests can arrive no more: %w", err)
 	}
 	return ticket, nil
@@ -52,7 +53,8 @@ func (tx *Tx) nextTickets(n int) (last int64, err error) {
 func (l *Ledger) NoteArrived(ctx context.Context) error {
 	var due bool
 	if err := l.queryRow(ctx, `SELECT EXISTS (SELECT 1 FROM attempts WHERE `+hasArrived+`)
-		OR restored_at IS DISTINCT FROM doubt_of OR (doubt > 0 AND doubt_over = 0 AND restored_at <= ?1) FROM ledger`, stamp(l.Now().Add(-Arrival))).Scan(&due); err != nil {
+		OR restored_at IS DISTINCT FROM doubt_of OR (doubt > 0 AND doubt_over = 0 AND restored_at <= ?1) FROM ledger`,
+		stamp(l.Now().Add(-Arrival))).Scan(&due); err != nil {
 		return fmt.Errorf("look for requests that can arrive no more: %w", err)
 	}
 	if !due {

@@ -78,7 +78,8 @@ func (l *Ledger) Token(ctx context.Context, connection string) (Token, error) {
 	if err := json.Unmarshal(plain, &s); err != nil {
 		return t, fmt.Errorf("the token of %s: %w", connection, err)
 	}
-	t.Access, t.Refresh, t.Previous = connector.NewSecret(s.Access), connector.NewSecret(s.Refresh), connector.NewSecret(s.Previous)
+	t.Access, t.Refresh, t.Previous = connector.NewSecret(s.Access), connector.NewSecret(s.Refresh),
+		connector.NewSecret(s.Previous)
 	return t, nil
 }
 
@@ -126,7 +127,8 @@ func (tx *Tx) LeaseToken(connection string, generation int64, holder string) (bo
 	n, err := tx.count(`UPDATE tokens SET lease_holder = ?1, lease_until = ?2
 		WHERE connection = ?3 AND generation = ?4 AND broken = ''
 		  AND (lease_holder IN ('', ?1) OR lease_until IS NULL OR lease_until <= ?5 OR lease_until > ?6)`,
-		holder, stamp(tx.now.Add(TokenLease)), connection, generation, stamp(tx.now), stamp(tx.now.Add(TokenLease+clockSlack)))
+		holder, stamp(tx.now.Add(TokenLease)), connection, generation, stamp(tx.now),
+		stamp(tx.now.Add(TokenLease+clockSlack)))
 	return n > 0, err
 }
 

@@ -17,7 +17,8 @@ var secretText = cmp.Transformer("exposed", func(s connector.Secret) string { re
 func (d *desk) consent() Token {
 	return Token{
 		Connection: acme, Access: connector.NewSecret("access-1"), Refresh: connector.NewSecret("refresh-1"),
-		ExpiresAt: d.Now().Add(time.Hour), RefreshedAt: d.Now(), ReconnectBy: d.Now().Add(60 * day), Tenant: "t1", TenantName: "Acme Ltd",
+		ExpiresAt: d.Now().Add(time.Hour), RefreshedAt: d.Now(), ReconnectBy: d.Now().Add(60 * day), Tenant: "t1",
+		TenantName: "Acme Ltd",
 	}
 }
 

@@ -76,7 +76,8 @@ func (k forgetKey) personMark(of connector.Label) string {
 }
 
 func (k forgetKey) marks(connection string, of connector.Label) []string {
-	return slices.DeleteFunc([]string{k.numberMark(connection, of), k.personMark(of)}, func(m string) bool { return m == "" })
+	return slices.DeleteFunc([]string{k.numberMark(connection, of), k.personMark(of)},
+		func(m string) bool { return m == "" })
 }
 
 // tombstone marks a record's payer as forgotten, or as one that may be kept after all.
@@ -177,7 +178,8 @@ func (l *Ledger) openTombstones(ctx context.Context, seal *sealer, make bool) (*
 	name := filepath.Base(l.path)
 	path := l.path + tombstonesEnding
 	refuse := func(why string) error {
-		return &OpenError{Path: l.path, Why: "the list of forgotten payers " + path + " " + why, Next: "Put the file back as it was. Where the ledger is no older copy it knows them all: then move the file away, and it is made anew."}
+		return &OpenError{Path: l.path, Why: "the list of forgotten payers " + path + " " + why,
+			Next: "Put the file back as it was. Where the ledger is no older copy it knows them all: then move the file away, and it is made anew."}
 	}
 	if !make {
 		if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
@@ -191,7 +193,8 @@ func (l *Ledger) openTombstones(ctx context.Context, seal *sealer, make bool) (*
 	out := &tombstonesFile{File: f, said: noTombstones()}
 	fail := func(err error) (*tombstonesFile, error) { return nil, errors.Join(err, f.Close()) }
 	if info, err := f.Stat(); err != nil || info.Mode().Perm()&0o077 != 0 {
-		return fail(errors.Join(err, &OpenError{Path: l.path, Why: "other users of this machine may open " + path, Next: "Run: chmod 600 " + path}))
+		return fail(errors.Join(err,
+			&OpenError{Path: l.path, Why: "other users of this machine may open " + path, Next: "Run: chmod 600 " + path}))
 	}
 	if err := lockFile(ctx, f); err != nil {
 		return fail(refuse("is locked by another process: " + err.Error()))
@@ -213,8 +216,10 @@ func (l *Ledger) openTombstones(ctx context.Context, seal *sealer, make bool) (*
 		default:
 			err := out.said.parse(line, seal)
 			if errors.Is(err, errOtherKey) {
-				return fail(&OpenError{Path: l.path, Why: "the list of forgotten payers " + path + " was sealed with another key than the ledger's",
-					Next: "If a backup from before a change of the key was put back, bring it to the newer key.", steps: []connector.Step{{Do: connector.DoRekeyTo}}})
+				return fail(&OpenError{Path: l.path, Why: "the list of forgotten payers " + path +
+					" was sealed with another key than the ledger's",
+					Next:  "If a backup from before a change of the key was put back, bring it to the newer key.",
+					steps: []connector.Step{{Do: connector.DoRekeyTo}}})
 			}
 			if err != nil {
 				return fail(refuse(fmt.Sprintf("is damaged in line %d", i+1)))
@@ -258,7 +263,8 @@ func (l *Ledger) storedTombstones(ctx context.Context) (tombstones, error) {
 		id  string
 		box []byte
 	}
-	keys, err := list(ctx, l, "SELECT key_id, key FROM forget_keys", nil, func(r *keyRow) []any { return []any{&r.id, &r.box} })
+	keys, err := list(ctx, l, "SELECT key_id, key FROM forget_keys", nil,
+		func(r *keyRow) []any { return []any{&r.id, &r.box} })
 	if err != nil {
 		return out, err
 	}
@@ -301,7 +307,8 @@ func (tx *Tx) saveTombstone(k forgetKey, t tombstone) error {
 	if err != nil {
 		return err
 	}
-	if err := tx.exec("INSERT INTO forget_keys (key_id, key) VALUES (?, ?) ON CONFLICT DO NOTHING", k.id, tx.l.seal.box(k.key, placeOfForgetKey(k.id))); err != nil {
+	if err := tx.exec("INSERT INTO forget_keys (key_id, key) VALUES (?, ?) ON CONFLICT DO NOTHING", k.id,
+		tx.l.seal.box(k.key, placeOfForgetKey(k.id))); err != nil {
 		return fmt.Errorf("keep the key of forgotten payers: %w", err)
 	}
 	return connector.Wrap(tx.exec(`INSERT INTO tombstones (record, key_id, holds, marks, said_at, scrubbed) VALUES (?, ?, ?, ?, ?, ?)
@@ -389,16 +396,17 @@ func (l *Ledger) scrubLater(ctx context.Context) error {
 func (l *Ledger) heed(ctx context.Context, keys map[string]forgetKey, news []tombstone) error {
 	wanted := connector.By(news, func(t tombstone) string { return t.record })
 	var found, back []RecordID
-	if err := each(ctx, l, "SELECT connection, source_id FROM source_records", nil, func(r *RecordID) []any { return []any{&r.Connection, &r.SourceID} }, func(id RecordID) error {
-		for _, k := range keys {
-			if t, ok := wanted[k.ofRecord(id)]; ok && t.holds {
-				found = append(found, id)
-			} else if ok {
-				back = append(back, id)
+	if err := each(ctx, l, "SELECT connection, source_id FROM source_records", nil,
+		func(r *RecordID) []any { return []any{&r.Connection, &r.SourceID} }, func(id RecordID) error {
+			for _, k := range keys {
+				if t, ok := wanted[k.ofRecord(id)]; ok && t.holds {
+					found = append(found, id)
+				} else if ok {
+					back = append(back, id)
+				}
 			}
-		}
-		return nil
-	}); err != nil {
+			return nil
+		}); err != nil {
 		return fmt.Errorf("look for payers that were forgotten: %w", err)
 	}
 	if err := l.Sound(ctx); err != nil {
@@ -413,7 +421,8 @@ func (l *Ledger) heed(ctx context.Context, keys map[string]forgetKey, news []tom
 				return err
 			}
 			l.heeded++
-			if err := tx.Audit(Entry{Actor: "payersync", Action: "forget again", Subject: id.Connection + "/" + id.SourceID, Reason: "the list of forgotten payers says so"}); err != nil {
+			if err := tx.Audit(Entry{Actor: "payersync", Action: "forget again", Subject: id.Connection + "/" + id.SourceID,
+				Reason: "the list of forgotten payers says so"}); err != nil {
 				return err
 			}
 		}

@@ -63,7 +63,11 @@ type namedPair struct {
 
 // pairsNamed reads the pairs called name that neither a payer's key nor a scope shows to be ours.
 func (tx *Tx) pairsNamed(connection, name string) ([]namedPair, error) {
-	return collect("", columns("", func(f *namedPair) []any { return []any{&f.BillingID, &f.value, &f.Matching} }))(tx.query(`SELECT t.billing_id, t.of, EXISTS (SELECT 1 FROM source_records r WHERE r.connection = ?1 AND r.source_id = t.of) AS matching
+	return collect("", columns("",
+		func(f *namedPair) []any {
+			return []any{&f.BillingID, &f.value,
+				&f.Matching}
+		}))(tx.query(`SELECT t.billing_id, t.of, EXISTS (SELECT 1 FROM source_records r WHERE r.connection = ?1 AND r.source_id = t.of) AS matching
 		FROM (SELECT billing_id, substr(value, length(?2) + 2) AS of FROM remote_traits WHERE kind = 'key' AND value > ?2 || '=' AND value < ?2 || '>') t
 		WHERE instr(t.of, char(31)) = 0 AND NOT EXISTS (SELECT 1 FROM payers p WHERE p.key_name = ?2 AND p.key_value = t.of
 		  AND (p.billing_id = t.billing_id OR EXISTS (SELECT 1 FROM changes c WHERE c.connection = p.connection AND c.source_id = p.source_id
@@ -81,7 +85,8 @@ const twoWayColumns = "SELECT connection, found_at, customers, matching, example
 
 func scanTwoWay(scan func(...any) error) (t TwoWay, err error) {
 	var found, since sql.NullString
-	if err := scan(&t.Connection, &found, &t.Customers, &t.Matching, &t.Example, &t.Echoes, &t.LinkOnly, &since); err != nil {
+	if err := scan(&t.Connection, &found, &t.Customers, &t.Matching, &t.Example, &t.Echoes, &t.LinkOnly,
+		&since); err != nil {
 		return t, err
 	}
 	return t, parseTimes(map[*time.Time]sql.NullString{&t.Found: found, &t.Since: since})
@@ -117,11 +122,14 @@ func (tx *Tx) FoundTwoWay(t TwoWay) error {
 	if err != nil || n == 0 {
 		return err
 	}
-	why := fmt.Sprintf("%s in externalData, of the accounting system's kind, that payersync did not write", connector.Plural(t.Customers, "entry"))
+	why := fmt.Sprintf("%s in externalData, of the accounting system's kind, that payersync did not write",
+		connector.Plural(t.Customers, "entry"))
 	if t.Echoes > 0 {
-		why = fmt.Sprintf("changes of %s that their customers showed before payersync had sent them", connector.Plural(t.Echoes, "record"))
+		why = fmt.Sprintf("changes of %s that their customers showed before payersync had sent them",
+			connector.Plural(t.Echoes, "record"))
 	}
-	return tx.Audit(Entry{Actor: "payersync", Action: "found a connection of the service's own", Subject: t.Connection, Reason: why})
+	return tx.Audit(Entry{Actor: "payersync", Action: "found a connection of the service's own", Subject: t.Connection,
+		Reason: why})
 }
 
 // echoesKept is for how long it is kept that somebody else carried a change.
@@ -142,9 +150,11 @@ func (tx *Tx) NoteEcho(p Payer) error {
 // Echoes counts a connection's records whose changes another program carried over since then. If there are
 // any, it also counts the records whose changes payersync sent.
 func (tx *Tx) Echoes(connection string, since time.Time) (echoed, sent int, err error) {
-	err = tx.row([]any{&echoed}, "SELECT count(*) FROM two_way_echoes WHERE connection = ? AND at >= ?", connection, stamp(since))
+	err = tx.row([]any{&echoed}, "SELECT count(*) FROM two_way_echoes WHERE connection = ? AND at >= ?", connection,
+		stamp(since))
 	if err == nil && echoed > 0 {
-		err = tx.row([]any{&sent}, "SELECT count(DISTINCT source_id) FROM changes WHERE connection = ? AND lane = 'customer' AND action = 'update' AND frozen_at >= ?", connection, stamp(since))
+		err = tx.row([]any{&sent},
+			"SELECT count(DISTINCT source_id) FROM changes WHERE connection = ? AND lane = 'customer' AND action = 'update' AND frozen_at >= ?", connection, stamp(since))
 	}
 	if err != nil {
 		return 0, 0, fmt.Errorf("count what others carried: %w", err)
@@ -169,9 +179,11 @@ func (tx *Tx) SetLinkOnly(connection string, only bool, actor string) error {
 	}
 	return errors.Join(
 		tx.exec(`INSERT INTO two_way (connection, in_force, since) VALUES (?1, ?2, ?3)
-			ON CONFLICT (connection) DO UPDATE SET in_force = excluded.in_force, since = excluded.since`, connection, only, stamp(tx.now)),
+			ON CONFLICT (connection) DO UPDATE SET in_force = excluded.in_force, since = excluded.since`, connection, only,
+			stamp(tx.now)),
 		tx.exec(`UPDATE source_records SET replan = 1 WHERE connection = ?1 AND (
 			source_id IN (SELECT source_id FROM changes WHERE connection = ?1 AND lane = 'customer' AND state = 'pending')
-			OR source_id IN (SELECT source_id FROM attention WHERE connection = ?1 AND reason = ?2))`, connection, connector.ReasonTwoWay),
+			OR source_id IN (SELECT source_id FROM attention WHERE connection = ?1 AND reason = ?2))`, connection,
+			connector.ReasonTwoWay),
 		tx.Audit(Entry{Actor: actor, Action: action, Subject: connection}))
 }

@@ -38,7 +38,8 @@ func (l *Ledger) KeysWithoutPayer(ctx context.Context, connection, keyName strin
 		  AND NOT EXISTS (SELECT 1 FROM payers p WHERE p.billing_id = t.billing_id)
 		  AND NOT EXISTS (SELECT 1 FROM payers p JOIN source_records r ON r.connection = p.connection AND r.source_id = p.source_id
 		    WHERE p.key_name = ?2 AND p.key_value = substr(t.value, length(?1) + 1) AND `+isClaimed+`)
-		ORDER BY t.billing_id`, []any{keysNamed(keyName), keyName, connection}, func(r *row) []any { return []any{&r.id, &r.value} },
+		ORDER BY t.billing_id`, []any{keysNamed(keyName), keyName, connection},
+		func(r *row) []any { return []any{&r.id, &r.value} },
 		func(r row) error {
 			out = append(out, CarriedKey{r.id, connector.ParseKey(keyName, r.value)})
 			return nil
@@ -53,12 +54,13 @@ func (l *Ledger) KeysWithoutPayer(ctx context.Context, connection, keyName strin
 // connection was not read whole, it adds none to them.
 func (tx *Tx) SaveUnclaimedKeys(connection string, found []CarriedKey, whole bool) error {
 	known := map[string]string{}
-	if err := tx.each("SELECT billing_id, key FROM unclaimed_keys WHERE connection = ?", []any{connection}, func(scan func(...any) error) error {
-		var id, key string
-		err := scan(&id, &key)
-		known[id] = key
-		return err
-	}); err != nil {
+	if err := tx.each("SELECT billing_id, key FROM unclaimed_keys WHERE connection = ?", []any{connection},
+		func(scan func(...any) error) error {
+			var id, key string
+			err := scan(&id, &key)
+			known[id] = key
+			return err
+		}); err != nil {
 		return fmt.Errorf("read the keys that no record has: %w", err)
 	}
 	var rows []any
@@ -77,8 +79,10 @@ func (tx *Tx) SaveUnclaimedKeys(connection string, found []CarriedKey, whole boo
 			return fmt.Errorf("note the keys that no record has: %w", err)
 		}
 	}
-	return connector.Wrap(tx.insertRows("INSERT INTO unclaimed_keys (connection, billing_id, key, ticket) VALUES ", "(?, ?, ?, (SELECT max(ticket, 1) FROM ledger))", rows,
-		" ON CONFLICT (connection, billing_id) DO UPDATE SET key = excluded.key, ticket = excluded.ticket"), "note the keys that no record has")
+	return connector.Wrap(tx.insertRows("INSERT INTO unclaimed_keys (connection, billing_id, key, ticket) VALUES ",
+		"(?, ?, ?, (SELECT max(ticket, 1) FROM ledger))", rows,
+		" ON CONFLICT (connection, billing_id) DO UPDATE SET key = excluded.key, ticket = excluded.ticket"),
+		"note the keys that no record has")
 }
 
 // UnclaimedKeys returns the customers' keys of a name without a record in any connection, by customer. There
@@ -94,18 +98,21 @@ func (l *Ledger) UnclaimedKeyOf(ctx context.Context, connection, keyName, billin
 }
 
 // unclaimedAt is UnclaimedKeyOf for a key that was noted by a ticket.
-func (l *Ledger) unclaimedAt(ctx context.Context, connection, keyName, billingID string, ticket int64) (connector.Key, error) {
+func (l *Ledger) unclaimedAt(ctx context.Context, connection, keyName, billingID string, ticket int64) (connector.Key,
+	error) {
 	found, err := l.unclaimedKeys(ctx, connection, keyName, billingID, ticket)
 	return found[billingID], err
 }
 
-func (l *Ledger) unclaimedKeys(ctx context.Context, connection, keyName, billingID string, ticket int64) (map[string]connector.Key, error) {
+func (l *Ledger) unclaimedKeys(ctx context.Context, connection, keyName, billingID string,
+	ticket int64) (map[string]connector.Key, error) {
 	out := map[string]connector.Key{}
 	type row struct{ id, value string }
 	err := each(ctx, l, `SELECT u.billing_id, substr(u.key, length(?2) + 1) FROM unclaimed_keys u
 		WHERE u.connection = ?1 AND substr(u.key, 1, length(?2)) = ?2 AND (?3 = '' OR u.billing_id = ?3) AND u.ticket <= ?4 AND `+fmt.Sprintf(isReadWhole, "", "?1")+`
 		  AND EXISTS (SELECT 1 FROM remote_traits t WHERE t.kind = 'key' AND t.value = u.key AND t.billing_id = u.billing_id)`,
-		[]any{connection, keysNamed(keyName), billingID, ticket}, func(r *row) []any { return []any{&r.id, &r.value} }, func(r row) error {
+		[]any{connection, keysNamed(keyName), billingID, ticket}, func(r *row) []any { return []any{&r.id, &r.value} },
+		func(r row) error {
 			out[r.id] = connector.ParseKey(keyName, r.value)
 			return nil
 		})

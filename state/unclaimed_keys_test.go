@@ -17,7 +17,8 @@ func TestACustomerWithAnUnclaimedKeyIsFreeForOneConnectionAfterAWholeReading(t *
 	d.saveRemote(connector.RemoteCustomer{ID: "b1", Name: "Quay Ltd", ExternalData: key.Pairs()}, 1)
 	d.saveRemote(connector.RemoteCustomer{ID: "b2", Name: "Quay Ltd", ExternalData: map[string]string{"acct": "8"}}, 1)
 	carried, err := d.KeysWithoutPayer(t.Context(), acme, "acct")
-	if diff := cmp.Diff([]CarriedKey{{"b1", key}, {"b2", connector.Key{Name: "acct", Value: "8"}}}, carried); diff != "" || err != nil {
+	if diff := cmp.Diff([]CarriedKey{{"b1", key}, {"b2", connector.Key{Name: "acct", Value: "8"}}}, carried); diff != "" ||
+		err != nil {
 		t.Fatalf("keys without a payer, %v (-want +got):\n%s", err, diff)
 	}
 	note := func(whole bool, found ...CarriedKey) {

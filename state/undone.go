@@ -26,7 +26,8 @@ func (tx *Tx) WhyUndone(connection string) (string, error) {
 		what string
 		how  string
 	}{
-		{unsent, "change", "to be sent"}, {unanswered, "request", "without an answer"}, {links, "signing link", "asked for without an answer"},
+		{unsent, "change", "to be sent"}, {unanswered, "request", "without an answer"},
+		{links, "signing link", "asked for without an answer"},
 		{unconfirmed, "new customer", "not confirmed"}, {again, "record", "to be planned again"},
 	} {
 		if one.n > 0 {
@@ -57,5 +58,6 @@ func (tx *Tx) NoteUndone(run int64, left string, retry time.Time) error {
 	if !retry.IsZero() {
 		at = stamp(retry)
 	}
-	return connector.Wrap(tx.exec("UPDATE runs SET undone = ?, retry_at = ? WHERE run_id = ?", left, at, run), "note what run %d left undone", run)
+	return connector.Wrap(tx.exec("UPDATE runs SET undone = ?, retry_at = ? WHERE run_id = ?", left, at, run),
+		"note what run %d left undone", run)
 }

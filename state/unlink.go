@@ -61,7 +61,8 @@ func (tx *Tx) Unlink(p Payer, detail string) error {
 				WHERE connection = ?1 AND source_id = ?2`, p.Connection, p.SourceID)
 		},
 		func() error {
-			return tx.exec("DELETE FROM words WHERE connection = ? AND source_id = ? AND word <> 'reject'", p.Connection, p.SourceID)
+			return tx.exec("DELETE FROM words WHERE connection = ? AND source_id = ? AND word <> 'reject'", p.Connection,
+				p.SourceID)
 		},
 		func() error {
 			return tx.exec(`INSERT INTO words (connection, source_id, billing_id, word, reason, ticket, said_at) VALUES (?, ?, ?, 'spent', ?, (SELECT max(ticket, 1) FROM ledger), ?)
@@ -98,7 +99,8 @@ func (l *Ledger) Written(ctx context.Context, p Payer, from int64) ([]connector.
 		id        int64
 		pre, body []byte
 	}
-	rows, err := list(ctx, l, `SELECT change_id, pre_image, body FROM changes WHERE connection = ? AND source_id = ? AND lane = 'customer' AND action <> 'create'
+	rows, err := list(ctx, l,
+		`SELECT change_id, pre_image, body FROM changes WHERE connection = ? AND source_id = ? AND lane = 'customer' AND action <> 'create'
 		AND unlinks = 0 AND change_id >= ? AND (billing_id = ?4 OR billing_id IS NULL) AND body IS NOT NULL AND pre_image IS NOT NULL ORDER BY change_id DESC`,
 		[]any{p.Connection, p.SourceID, from, p.BillingID}, func(r *row) []any { return []any{&r.id, &r.pre, &r.body} })
 	if err != nil {
@@ -142,7 +144,8 @@ func (l *Ledger) SentChange(ctx context.Context, p Payer, id int64) (SentChange,
 	c.PastChange = past[at]
 	var wanted, last, pre, body []byte
 	var lastID int64
-	if err := l.queryRow(ctx, `SELECT coalesce(c.billing_id, ''), c.wanted, c.pre_image, c.body, coalesce(o.change_id, 0), o.wanted
+	if err := l.queryRow(ctx,
+		`SELECT coalesce(c.billing_id, ''), c.wanted, c.pre_image, c.body, coalesce(o.change_id, 0), o.wanted
 		FROM changes c LEFT JOIN changes o ON o.connection = c.connection AND o.source_id = c.source_id AND o.change_id = (SELECT max(change_id) FROM changes n
 			WHERE n.connection = c.connection AND n.source_id = c.source_id AND n.lane = 'customer' AND n.change_id < c.change_id AND n.body IS NOT NULL AND n.unlinks = 0)
 		WHERE c.change_id = ?`, id).Scan(&c.BillingID, &wanted, &pre, &body, &lastID, &last); err != nil {
@@ -164,7 +167,8 @@ func (l *Ledger) SentChange(ctx context.Context, p Payer, id int64) (SentChange,
 // ChangeOwner returns the record that a change is of; ErrNoChange when there is none.
 func (l *Ledger) ChangeOwner(ctx context.Context, id int64) (RecordID, error) {
 	var r RecordID
-	err := l.queryRow(ctx, "SELECT connection, source_id FROM changes WHERE change_id = ?", id).Scan(&r.Connection, &r.SourceID)
+	err := l.queryRow(ctx, "SELECT connection, source_id FROM changes WHERE change_id = ?", id).Scan(&r.Connection,
+		&r.SourceID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return r, ErrNoChange
 	}

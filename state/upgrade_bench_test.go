@@ -12,7 +12,8 @@ import (
 
 var (
 	upgradePayers = flag.Int("upgrade-payers", 5000, "how many payers the ledger of BenchmarkUpgrade has")
-	upgradeLedger = flag.String("upgrade-ledger", "", "a ledger for BenchmarkUpgrade, with its key in a file of that name and .key, in the place of a new one")
+	upgradeLedger = flag.String("upgrade-ledger", "",
+		"a ledger for BenchmarkUpgrade, with its key in a file of that name and .key, in the place of a new one")
 )
 
 // manyRows fill a ledger of the first schema with $N payers. One in 50 has a request without an answer, one in

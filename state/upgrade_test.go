@@ -75,34 +75,49 @@ func TestWhatAnEarlierVersionKnewIsKnownInTheNewColumns(t *testing.T) {
 	l := upgraded(t)
 	const noted = "(SELECT ticket FROM ledger)" // nothing has taken one since
 	for _, c := range []struct{ what, query, want string }{
-		{"is looked at by the next plan", "SELECT source_id FROM source_records WHERE rests = 1", "C3 E1 G1 H1 K3 K4 O2 S1 S2 X1 X2"},
+		{"is looked at by the next plan", "SELECT source_id FROM source_records WHERE rests = 1",
+			"C3 E1 G1 H1 K3 K4 O2 S1 S2 X1 X2"},
 		{"shares its key", "SELECT source_id FROM source_records WHERE contested = 1", "S1 S2 X1 X2"},
 		{"could not be read", "SELECT source_id FROM source_records WHERE unreadable = 1", "line 77"},
-		{"is planned again, perhaps on a person's word", "SELECT source_id FROM source_records WHERE retried_at > 0", "CB L6 R1 U1 U7 X1"},
+		{"is planned again, perhaps on a person's word", "SELECT source_id FROM source_records WHERE retried_at > 0",
+			"CB L6 R1 U1 U7 X1"},
 		{"says so with a ticket", "SELECT source_id FROM source_records WHERE retried_at > 0 AND retried_at <> " + noted, ""},
 
-		{"has a customer of which nothing is known", "SELECT source_id FROM payers WHERE billing_id IS NOT NULL AND applied_hash = ''", "A1 A2 CB U1"},
+		{"has a customer of which nothing is known",
+			"SELECT source_id FROM payers WHERE billing_id IS NOT NULL AND applied_hash = ''", "A1 A2 CB U1"},
 		{"was overwritten", "SELECT source_id FROM payers WHERE applied_hash <> '' AND shows = ''", "U5 U7"},
-		{"was overwritten after it was applied", `SELECT p.source_id FROM payers p JOIN changes c ON c.connection = p.connection AND c.source_id = p.source_id
+		{"was overwritten after it was applied",
+			`SELECT p.source_id FROM payers p JOIN changes c ON c.connection = p.connection AND c.source_id = p.source_id
 			WHERE c.reason = 'foreign_change' AND p.applied_hash = c.wanted_hash AND p.answered_at > 0 AND p.answered_at < p.confirmed_at`, "U5 U7"},
-		{"shows something else than what was applied", "SELECT source_id FROM payers WHERE shows <> '' AND shows <> applied_hash", ""},
-		{"was confirmed at another time", "SELECT source_id FROM payers WHERE confirmed_at <> CASE applied_hash WHEN '' THEN 0 ELSE " + noted + " END", ""},
+		{"shows something else than what was applied",
+			"SELECT source_id FROM payers WHERE shows <> '' AND shows <> applied_hash", ""},
+		{"was confirmed at another time",
+			"SELECT source_id FROM payers WHERE confirmed_at <> CASE applied_hash WHEN '' THEN 0 ELSE " + noted + " END", ""},
 		{"was made and never read", "SELECT source_id FROM payers WHERE billing_id IS NOT NULL AND seen_at = 0", "N1"},
 		{"was read without a customer", "SELECT source_id FROM payers WHERE billing_id IS NULL AND seen_at <> 0", ""},
-		{"was answered since it was read", "SELECT source_id FROM payers WHERE answered_at >= confirmed_at AND billing_id IS NOT NULL AND confirmed_at > 0", "N1"},
+		{"was answered since it was read",
+			"SELECT source_id FROM payers WHERE answered_at >= confirmed_at AND billing_id IS NOT NULL AND confirmed_at > 0",
+			"N1"},
 
-		{"has an update without an end", "SELECT source_id FROM attempts WHERE ended = '' AND (action = 'update' OR action = 'adopt')", "A1 A2 U1 U2 U3 UA UB"},
-		{"has a create without an end", "SELECT DISTINCT source_id FROM attempts WHERE ended = '' AND action = 'create'", "C1 C2 C3 C5 CA CB X1"},
-		{"has a request for a link without an end", "SELECT DISTINCT source_id FROM attempts WHERE ended = '' AND action = 'link'", "L1 L2 LA LB LL LW"},
+		{"has an update without an end",
+			"SELECT source_id FROM attempts WHERE ended = '' AND (action = 'update' OR action = 'adopt')",
+			"A1 A2 U1 U2 U3 UA UB"},
+		{"has a create without an end", "SELECT DISTINCT source_id FROM attempts WHERE ended = '' AND action = 'create'",
+			"C1 C2 C3 C5 CA CB X1"},
+		{"has a request for a link without an end",
+			"SELECT DISTINCT source_id FROM attempts WHERE ended = '' AND action = 'link'", "L1 L2 LA LB LL LW"},
 		{"has ended otherwise", "SELECT DISTINCT ended FROM attempts WHERE ended <> ''", "answered looked"},
 		{"is over", "SELECT source_id FROM attempts WHERE over <> 0", ""},
 
 		{"is a restore in doubt", "SELECT restored_at FROM ledger WHERE restored_at IS NOT doubt_of OR doubt <> 0", ""},
 		{"is out", "SELECT source_id FROM source_records WHERE class = 'out'", "E1"},
-		{"is held", "SELECT source_id FROM source_records WHERE class = 'held' AND decision = 'held'", "C3 G1 H1 KC O2 P2 P3 S1 S2 X1 X2 line 77"},
-		{"is told of its link", "SELECT source_id FROM source_records WHERE class = 'held' AND decision <> 'held'", "CA CR CW K2 K3 K4 K5 N1 R1 R2 U5 U7 UA UB UC"},
+		{"is held", "SELECT source_id FROM source_records WHERE class = 'held' AND decision = 'held'",
+			"C3 G1 H1 KC O2 P2 P3 S1 S2 X1 X2 line 77"},
+		{"is told of its link", "SELECT source_id FROM source_records WHERE class = 'held' AND decision <> 'held'",
+			"CA CR CW K2 K3 K4 K5 N1 R1 R2 U5 U7 UA UB UC"},
 		{"is working", "SELECT source_id FROM source_records WHERE class = 'working'", ""},
-		{"was let go as held or left out", "SELECT source_id FROM source_records WHERE let_go = 1", "C3 E1 G1 H1 KC O2 P2 P3 S1 S2 X1 X2 line 77"},
+		{"was let go as held or left out", "SELECT source_id FROM source_records WHERE let_go = 1",
+			"C3 E1 G1 H1 KC O2 P2 P3 S1 S2 X1 X2 line 77"},
 		{"is a list without a ticket", "SELECT CAST(pass_id AS TEXT) FROM passes WHERE ticket <> " + noted, ""},
 	} {
 		if got := column(t, l, c.query); got != c.want {
@@ -117,7 +132,8 @@ func TestWhatAnEarlierVersionKnewIsKnownInTheNewColumns(t *testing.T) {
 func TestARestoreRightBeforeAnUpgradeIsInDoubt(t *testing.T) {
 	t.Parallel()
 	for at, doubted := range map[string]bool{"2026-11-22T13:18:00.000Z": true, "2026-11-22T13:17:59.999Z": false} {
-		l := upgraded(t, "UPDATE ledger SET restored_at = '"+at+"'", "UPDATE passes SET started_at = '2026-11-23T13:18:00.000Z'")
+		l := upgraded(t, "UPDATE ledger SET restored_at = '"+at+"'",
+			"UPDATE passes SET started_at = '2026-11-23T13:18:00.000Z'")
 		last := one[int64](t, l, "SELECT ticket FROM ledger")
 		if _, err := l.Ticket(t.Context()); err != nil {
 			t.Fatal(err)
@@ -170,7 +186,8 @@ func TestAnUpdateThatMayUndoALaterOneHasNotEndedAfterAnUpgrade(t *testing.T) {
 func TestALineThatCouldNotBeReadBeforeAnUpgradeIsKnownByTheNextReading(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	line := connector.Record{SourceID: "line 7", State: connector.RecordActive, Data: []byte("{}"), Problem: "The line has 3 fields, the header 5."}
+	line := connector.Record{SourceID: "line 7", State: connector.RecordActive, Data: []byte("{}"),
+		Problem: "The line has 3 fields, the header 5."}
 	run := d.run(acme)
 	d.save(run, acme, line)
 	d.closeRun(run, connector.RunIncomplete)

@@ -104,7 +104,8 @@ func (tx *Tx) SetRole(name, role string) (bool, error) {
 // LimitUser limits a user to connections (none means all), and ends all logins of the user. It
 // reports false where there is no such user.
 func (tx *Tx) LimitUser(name string, connections []string) (bool, error) {
-	n, err := tx.count("UPDATE users SET connections = ?, generation = generation + 1 WHERE name = ?", limitsColumn(connections), name)
+	n, err := tx.count("UPDATE users SET connections = ?, generation = generation + 1 WHERE name = ?",
+		limitsColumn(connections), name)
 	return n > 0, err
 }
 

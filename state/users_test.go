@@ -23,7 +23,8 @@ func TestUsersAreKeptWithTheirPasswordsSealed(t *testing.T) {
 		return errors.Join(err, twice)
 	})
 	u, err := d.User(t.Context(), "ada")
-	if err != nil || u == nil || u.Role != "viewer" || u.Generation != 1 || !u.Password.IsZero() || !u.PasswordAt.IsZero() || u.MadeAt.IsZero() {
+	if err != nil || u == nil || u.Role != "viewer" || u.Generation != 1 || !u.Password.IsZero() ||
+		!u.PasswordAt.IsZero() || u.MadeAt.IsZero() {
 		t.Fatalf("the user is %+v, %v", u, err)
 	}
 	d.do(func(tx *Tx) error {
@@ -32,7 +33,8 @@ func TestUsersAreKeptWithTheirPasswordsSealed(t *testing.T) {
 		return errors.Join(err, role)
 	})
 	u, err = d.User(t.Context(), "ada")
-	if err != nil || u.Password.Expose() != "a hash that nobody may read" || u.Role != "admin" || u.Generation != 3 || u.PasswordAt.IsZero() {
+	if err != nil || u.Password.Expose() != "a hash that nobody may read" || u.Role != "admin" || u.Generation != 3 ||
+		u.PasswordAt.IsZero() {
 		t.Errorf("the user is %+v, %v", u, err)
 	}
 	all, err := d.Users(t.Context())
@@ -74,7 +76,8 @@ func TestInvitationsEndWithAPasswordAndWithTheUser(t *testing.T) {
 		d.do(func(tx *Tx) error {
 			_, err := tx.AddUser("ada", "admin")
 			return errors.Join(err,
-				tx.AddLoginLink("h1", LoginLink{Person: "ada", Role: "admin", MadeAt: at, ExpiresAt: at.Add(time.Hour), Invites: true}),
+				tx.AddLoginLink("h1", LoginLink{Person: "ada", Role: "admin", MadeAt: at, ExpiresAt: at.Add(time.Hour),
+					Invites: true}),
 				tx.AddLoginLink("h2", LoginLink{Person: "ada", Role: "admin", MadeAt: at, ExpiresAt: at.Add(time.Hour)}))
 		})
 		if link, err := d.LoginLink(t.Context(), "h1"); err != nil || link == nil || !link.Invites {
@@ -94,7 +97,8 @@ func TestALinkKeepsWhatItLimitsTo(t *testing.T) {
 	for _, limits := range [][]string{nil, {"acme"}, {"acme", "o'hara \"ltd\""}} {
 		d := newDesk(t)
 		d.do(func(tx *Tx) error {
-			return tx.AddLoginLink("h", LoginLink{Person: "carl", Role: "viewer", MadeAt: d.now(), ExpiresAt: d.now().Add(time.Hour), Connections: limits})
+			return tx.AddLoginLink("h",
+				LoginLink{Person: "carl", Role: "viewer", MadeAt: d.now(), ExpiresAt: d.now().Add(time.Hour), Connections: limits})
 		})
 		link, err := d.LoginLink(t.Context(), "h")
 		if err != nil || (link.Connections == nil) != (limits == nil) || !slices.Equal(link.Connections, limits) {
@@ -108,10 +112,12 @@ func TestWhoSavedAMappingIsKnownWhateverConnectionItWasSavedFor(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	const hash = "0123456789abcdef"
-	for actor, subject := range map[string]string{"ann": "acme none → 0123456789ab", "bob": "other none → 0123456789ab", "eve": "acme none → ba9876543210"} {
+	for actor, subject := range map[string]string{"ann": "acme none → 0123456789ab", "bob": "other none → 0123456789ab",
+		"eve": "acme none → ba9876543210"} {
 		d.do(func(tx *Tx) error { return tx.Audit(Entry{Actor: actor, Action: MappingSaved, Subject: subject}) })
 	}
-	for name, l := range map[string]*Ledger{"the whole ledger": d.Ledger, "acme": d.Only([]string{"acme"}), "nothing": d.Only(nil)} {
+	for name, l := range map[string]*Ledger{"the whole ledger": d.Ledger, "acme": d.Only([]string{"acme"}),
+		"nothing": d.Only(nil)} {
 		savers, err := l.MappingSavers(t.Context(), hash)
 		slices.Sort(savers)
 		if err != nil || !slices.Equal(savers, []string{"ann", "bob"}) {
@@ -148,7 +154,8 @@ func TestTheLastAdminIsTheLastWhoCanSignIn(t *testing.T) {
 	})
 	d.do(func(tx *Tx) error {
 		_, err := tx.RemoveUser("bob")
-		return errors.Join(err, last(tx, "ada", true), last(tx, "eve", false), last(tx, "invited", false), last(tx, "nobody", false))
+		return errors.Join(err, last(tx, "ada", true), last(tx, "eve", false), last(tx, "invited", false),
+			last(tx, "nobody", false))
 	})
 }
 

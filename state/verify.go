@@ -93,7 +93,8 @@ func (v *verifier) structure() []step {
 	return []step{
 		{CheckReferences, func(ctx context.Context) error { return v.below.references(ctx, v) }},
 		{CheckHistory, func(ctx context.Context) error {
-			return v.chain(ctx, "mandate_history", "mandate history", "mandate_id, billing_id, from_status, to_status, service_time, observed_at, cause, cause_id")
+			return v.chain(ctx, "mandate_history", "mandate history",
+				"mandate_id, billing_id, from_status, to_status, service_time, observed_at, cause, cause_id")
 		}},
 		{CheckMandates, v.mandates},
 		{CheckAudit, func(ctx context.Context) error {
@@ -263,7 +264,8 @@ func (f Facts) String() string {
 
 // readFacts reads the facts of a ledger with any schema.
 func readFacts(ctx context.Context, db books) (f Facts, err error) {
-	if err := db.QueryRowContext(ctx, "SELECT coalesce(max(version_id), 0) FROM goose_db_version").Scan(&f.Schema); err != nil {
+	if err := db.QueryRowContext(ctx,
+		"SELECT coalesce(max(version_id), 0) FROM goose_db_version").Scan(&f.Schema); err != nil {
 		return f, fmt.Errorf("read the ledger's schema version: %w", err)
 	}
 	if f.Schema >= identitySince {
@@ -271,7 +273,8 @@ func readFacts(ctx context.Context, db books) (f Facts, err error) {
 			return f, fmt.Errorf("read which ledger it is: %w", err)
 		}
 	}
-	if err := db.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM source_records), (SELECT count(*) FROM payers), (SELECT count(*) FROM mandates), (SELECT count(*) FROM inbox),
+	if err := db.QueryRowContext(ctx,
+		`SELECT (SELECT count(*) FROM source_records), (SELECT count(*) FROM payers), (SELECT count(*) FROM mandates), (SELECT count(*) FROM inbox),
 		(SELECT count(*) FROM audit), coalesce((SELECT hash FROM audit ORDER BY seq DESC LIMIT 1), '')`).
 		Scan(&f.Records, &f.Payers, &f.Mandates, &f.Deliveries, &f.Acts, &f.AuditHash); err != nil {
 		return f, fmt.Errorf("count what the ledger holds: %w", err)

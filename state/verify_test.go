@@ -52,12 +52,14 @@ func TestVerifyTellsEachDamageWithItsRowAndNothingPersonal(t *testing.T) {
 	}{
 		{
 			"values of other rows", swap + "; UPDATE mandates SET link = x'0011' WHERE mandate_id = 'm000'",
-			[]Damage{{CheckSealed, "changes.diff 1", "open a sealed value: it was altered or moved"}, {CheckSealed, "mandates.link m000", "open a sealed value: it is cut short"}},
+			[]Damage{{CheckSealed, "changes.diff 1", "open a sealed value: it was altered or moved"},
+				{CheckSealed, "mandates.link m000", "open a sealed value: it is cut short"}},
 		},
 		{
 			"two altered acts", "CREATE TEMP TABLE laws AS SELECT * FROM sqlite_master WHERE name = 'audit_keeps'; DROP TRIGGER audit_keeps; UPDATE audit SET actor = 'eve' WHERE seq IN (1, 3); " +
 				"PRAGMA writable_schema = ON; INSERT INTO sqlite_master SELECT * FROM laws",
-			[]Damage{{CheckAudit, "", "the audit log was altered at entry 1"}, {CheckAudit, "", "the audit log was altered at entry 3"}},
+			[]Damage{{CheckAudit, "", "the audit log was altered at entry 1"},
+				{CheckAudit, "", "the audit log was altered at entry 3"}},
 		},
 		{
 			"a mandate that moved by itself", "UPDATE mandates SET status = 'CANCELLED' WHERE mandate_id = 'm001'",

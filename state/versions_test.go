@@ -32,7 +32,8 @@ func firstRows(s *sealer) (statements []string, args [][]any) {
 	}
 	add("INSERT INTO payers (connection, source_id, key_name, key_value, billing_id, link_state, applied_hash, applied, mandate_id, updated_at) VALUES (?, 'c1', 'acct', 'c1', 'b1', 'linked', 'h', ?, 'm1', ?)",
 		acme, box("payers", "applied", acme, "c1"), at)
-	add("INSERT INTO payers (connection, source_id, key_name, key_value, updated_at) VALUES (?, 'c2', 'acct', 'c2', ?)", acme, at)
+	add("INSERT INTO payers (connection, source_id, key_name, key_value, updated_at) VALUES (?, 'c2', 'acct', 'c2', ?)",
+		acme, at)
 	add("INSERT INTO attention (connection, source_id, topic, reason, detail, since) VALUES (?, 'c1', 'mandate', 'link_lost', '', ?)", acme, at)
 	add("INSERT INTO plans (plan_id, connection, run_id, hash, mapping_version, created_at, state) VALUES (1, ?, 1, 'h', 'v1', ?, 'applied')", acme, at)
 	add(`INSERT INTO changes (change_id, plan_id, run_id, connection, source_id, lane, action, change_hash, wanted, diff, body, body_sha256, state, attempts, frozen_at, updated_at)
@@ -143,10 +144,12 @@ func (d *desk) expectFirstRows(l *Ledger, newest int64) {
 	if err := errors.Join(err, factsErr, l.Ping(d.t.Context())); err != nil || len(found) > 0 {
 		d.t.Errorf("it is damaged: %v, %v", found, err)
 	}
-	if facts.Schema != newest || facts.Records != 2 || facts.Payers != 2 || facts.Mandates != 1 || facts.Deliveries != 1 || facts.Acts == 0 || facts.Ledger == "" {
+	if facts.Schema != newest || facts.Records != 2 || facts.Payers != 2 || facts.Mandates != 1 || facts.Deliveries != 1 ||
+		facts.Acts == 0 || facts.Ledger == "" {
 		d.t.Errorf("it holds %+v", facts)
 	}
-	if p, err := l.Payer(d.t.Context(), acme, "c1"); err != nil || p.BillingID != "b1" || p.Applied == nil || p.Applied.Name != canaryName {
+	if p, err := l.Payer(d.t.Context(), acme, "c1"); err != nil || p.BillingID != "b1" || p.Applied == nil ||
+		p.Applied.Name != canaryName {
 		d.t.Errorf("the payer is %+v, %v", p, err)
 	}
 }
@@ -165,7 +168,8 @@ func TestALedgerOfANewerVersionIsRefusedAndLeftAsItIs(t *testing.T) {
 	if !bytes.Equal(readFile(t, d.opts.Path), before) {
 		t.Error("the file was changed")
 	}
-	if _, err := Restore(t.Context(), d.restoring(before)); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("version %d", newest+1)) {
+	if _, err := Restore(t.Context(), d.restoring(before)); err == nil ||
+		!strings.Contains(err.Error(), fmt.Sprintf("version %d", newest+1)) {
 		t.Errorf("as a backup it is restored: %v", err)
 	}
 }

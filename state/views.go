@@ -112,7 +112,8 @@ func (l *Ledger) Payers(ctx context.Context, f Filter) ([]PayerRow, error) {
 // EachPayer hands rows of v_payers over, by connection and source id.
 func (l *Ledger) EachPayer(ctx context.Context, f Filter, do func(PayerRow) error) error {
 	query, args := f.apply(`SELECT connection, source_id, key_name, key_value, billing_id, link_state,
-		mandate_id, mandate_status, attention_reason, updated_at, key_scope FROM v_payers`, "link_state", "connection, source_id")
+		mandate_id, mandate_status, attention_reason, updated_at, key_scope FROM v_payers`, "link_state",
+		"connection, source_id")
 	return each(ctx, l, query, args, func(r *PayerRow) []any {
 		return []any{&r.Connection, &r.SourceID, &r.KeyName, &r.KeyValue, &r.BillingID, &r.LinkState,
 			&r.MandateID, &r.MandateStatus, &r.AttentionReason, &r.UpdatedAt, &r.KeyScope}
@@ -122,7 +123,8 @@ func (l *Ledger) EachPayer(ctx context.Context, f Filter, do func(PayerRow) erro
 const mandateColumns = "mandate_id, billing_id, connection, source_id, status, status_since, first_seen_at, last_seen_at"
 
 func (r *MandateRow) dest() []any {
-	return []any{&r.MandateID, &r.BillingID, &r.Connection, &r.SourceID, &r.Status, &r.StatusSince, &r.FirstSeenAt, &r.LastSeenAt}
+	return []any{&r.MandateID, &r.BillingID, &r.Connection, &r.SourceID, &r.Status, &r.StatusSince, &r.FirstSeenAt,
+		&r.LastSeenAt}
 }
 
 // byAge is the order of mandates in a list: the newest first.
@@ -141,7 +143,8 @@ const mandatesAtOnce = 1000
 // EachMandates passes rows of v_mandates to do, newest first, some at a time. It reads the list of ids first,
 // and calls told, unless it is nil, with their number and whether the limit cut some off. It reads each row
 // only when it passes it on. It holds only the ids of all rows in memory, so a slow caller blocks nobody.
-func (l *Ledger) EachMandates(ctx context.Context, f Filter, told func(n int, more bool) error, do func(some []MandateRow) error) error {
+func (l *Ledger) EachMandates(ctx context.Context, f Filter, told func(n int, more bool) error,
+	do func(some []MandateRow) error) error {
 	pages, n, more, err := l.mandatePages(ctx, f)
 	if err == nil && told != nil {
 		err = told(n, more)
@@ -214,12 +217,14 @@ func (l *Ledger) EachAttention(ctx context.Context, f Filter, do func(AttentionR
 // AttentionPage returns rows of Attention after a row, or the first for none.
 func (l *Ledger) AttentionPage(ctx context.Context, f Filter, after AttentionRow) ([]AttentionRow, error) {
 	told, args := l.told(f)
-	query := "SELECT * FROM (" + told + ") t WHERE (since, connection, source_id) > (?4, ?5, ?6) ORDER BY since, connection, source_id" + limitTo
+	query := "SELECT * FROM (" + told +
+		") t WHERE (since, connection, source_id) > (?4, ?5, ?6) ORDER BY since, connection, source_id" + limitTo
 	out := []AttentionRow{}
-	err := each(ctx, l, query, append(args, after.Since, after.Connection, after.SourceID, f.Limit), (*toldRow).dest, func(r toldRow) error {
-		out = append(out, r.shown())
-		return nil
-	})
+	err := each(ctx, l, query, append(args, after.Since, after.Connection, after.SourceID, f.Limit), (*toldRow).dest,
+		func(r toldRow) error {
+			out = append(out, r.shown())
+			return nil
+		})
 	return out, err
 }
 
@@ -344,7 +349,8 @@ func (l *Ledger) LastReads(ctx context.Context) ([]ReadRow, error) {
 		ReadRow
 		at sql.NullString
 	}
-	rows, err := list(ctx, l, "SELECT connection, max(started_at) FROM runs WHERE read_kind <> '' GROUP BY connection ORDER BY connection", nil,
+	rows, err := list(ctx, l,
+		"SELECT connection, max(started_at) FROM runs WHERE read_kind <> '' GROUP BY connection ORDER BY connection", nil,
 		func(r *row) []any { return []any{&r.Connection, &r.at} })
 	out := make([]ReadRow, len(rows))
 	for i, r := range rows {
@@ -378,7 +384,8 @@ func list[T any](ctx context.Context, l *Ledger, query string, args []any, dest 
 }
 
 // each runs a query and hands every row over as a T.
-func each[T any](ctx context.Context, l *Ledger, query string, args []any, dest func(*T) []any, do func(T) error) error {
+func each[T any](ctx context.Context, l *Ledger, query string, args []any, dest func(*T) []any,
+	do func(T) error) error {
 	rows, err := l.query(ctx, query, args...)
 	if err != nil {
 		return fmt.Errorf("read the ledger: %w", err)
@@ -399,7 +406,8 @@ func each[T any](ctx context.Context, l *Ledger, query string, args []any, dest 
 // AttentionOf returns what needs attention on one payer.
 func (l *Ledger) AttentionOf(ctx context.Context, connection, sourceID string) ([]AttentionRow, error) {
 	out := []AttentionRow{}
-	err := each(ctx, l, toldRows+" WHERE v.connection = ?2 AND v.source_id = ?3 ORDER BY v.since, v.reason", []any{stamp(l.Now()), connection, sourceID}, (*toldRow).dest,
+	err := each(ctx, l, toldRows+" WHERE v.connection = ?2 AND v.source_id = ?3 ORDER BY v.since, v.reason",
+		[]any{stamp(l.Now()), connection, sourceID}, (*toldRow).dest,
 		func(r toldRow) error { out = append(out, r.shown()); return nil })
 	return out, err
 }

@@ -29,7 +29,9 @@ func TestTheViewsHaveExactlyTheirPublicColumns(t *testing.T) {
 	t.Parallel()
 	onlyOnSQLite(t, "it reads SQLite's own catalogue")
 	d := newDesk(t)
-	names, err := list(t.Context(), d.Ledger, "SELECT name FROM sqlite_master WHERE type = 'view' AND substr(name, 1, 2) = 'v_'", nil, func(s *string) []any { return []any{s} })
+	names, err := list(t.Context(), d.Ledger,
+		"SELECT name FROM sqlite_master WHERE type = 'view' AND substr(name, 1, 2) = 'v_'", nil,
+		func(s *string) []any { return []any{s} })
 	if err != nil || len(names) != len(publicViews) {
 		t.Errorf("the views are %v, %v; want the %d documented ones", names, err, len(publicViews))
 	}
@@ -44,7 +46,8 @@ func TestTheViewsHaveExactlyTheirPublicColumns(t *testing.T) {
 func TestRowsAreNamedAsTheColumnsOfTheirView(t *testing.T) {
 	t.Parallel()
 	for view, row := range map[string]any{
-		"v_payers": PayerRow{}, "v_mandates": MandateRow{}, "v_mandate_history": HistoryRow{}, "v_runs": RunRow{}, "v_attention": AttentionRow{}, "v_inbox": InboxRow{},
+		"v_payers": PayerRow{}, "v_mandates": MandateRow{}, "v_mandate_history": HistoryRow{}, "v_runs": RunRow{},
+		"v_attention": AttentionRow{}, "v_inbox": InboxRow{},
 	} {
 		var names []string
 		for f := range reflect.TypeOf(row).Fields() {
@@ -63,7 +66,8 @@ func viewText(t *testing.T, l *Ledger) string {
 	t.Helper()
 	var out strings.Builder
 	for view, columns := range publicViews {
-		rows, err := list(t.Context(), l, fmt.Sprintf("SELECT concat_ws(' ', %s) FROM %s", columns, view), nil, func(s *string) []any { return []any{s} })
+		rows, err := list(t.Context(), l, fmt.Sprintf("SELECT concat_ws(' ', %s) FROM %s", columns, view), nil,
+			func(s *string) []any { return []any{s} })
 		if err != nil || len(rows) == 0 {
 			t.Errorf("%s has %d rows to look at, %v", view, len(rows), err)
 		}
@@ -106,8 +110,10 @@ func TestListsAreNarrowedByFilters(t *testing.T) {
 		f    Filter
 		want int
 	}{
-		{"all payers", payers, Filter{}, 16}, {"linked", payers, Filter{State: "linked"}, 4}, {"creating", payers, Filter{State: "creating"}, 4},
-		{"another connection", payers, Filter{Connection: "globex"}, 0}, {"three", payers, Filter{Connection: acme, Limit: 3}, 3},
+		{"all payers", payers, Filter{}, 16}, {"linked", payers, Filter{State: "linked"}, 4},
+		{"creating", payers, Filter{State: "creating"}, 4},
+		{"another connection", payers, Filter{Connection: "globex"}, 0},
+		{"three", payers, Filter{Connection: acme, Limit: 3}, 3},
 		{"an injected state", payers, Filter{State: "linked' OR '1'='1"}, 0},
 		{"attention", attention, Filter{State: "link_lost"}, 8}, {"inbox", inbox, Filter{State: "received", Limit: 5}, 5},
 	}
@@ -171,7 +177,8 @@ func TestTheReadmeIsTrue(t *testing.T) {
 	d := newDesk(t)
 	d.fill(8)
 	text := string(readFile(t, "README.md"))
-	tables, err := list(t.Context(), d.Ledger, "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'", nil,
+	tables, err := list(t.Context(), d.Ledger,
+		"SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'", nil,
 		func(s *string) []any { return []any{s} })
 	if err != nil || len(tables) == 0 {
 		t.Fatalf("no tables: %v", err)

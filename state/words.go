@@ -84,7 +84,8 @@ func (tx *Tx) SaveWord(connection, sourceID, billingID string, word Word) (news 
 			connection, sourceID, billingID, connector.ReasonUnlinked); err != nil {
 			return false, err
 		}
-		if err := tx.exec("DELETE FROM words WHERE connection = ? AND source_id = ? AND word <> 'reject'", connection, sourceID); err != nil {
+		if err := tx.exec("DELETE FROM words WHERE connection = ? AND source_id = ? AND word <> 'reject'", connection,
+			sourceID); err != nil {
 			return false, err
 		}
 	}
@@ -105,7 +106,8 @@ func (tx *Tx) SaveWord(connection, sourceID, billingID string, word Word) (news 
 func (tx *Tx) NotSaidOtherwise(connection, sourceID, billingID string, word Word) error {
 	var said bool
 	err := tx.row([]any{&said}, `SELECT EXISTS (SELECT 1 FROM words WHERE connection = ?1 AND source_id = ?2
-		AND (word = 'accept' OR billing_id = ?3) AND word <> 'spent' AND NOT (billing_id = ?3 AND word = ?4))`, connection, sourceID, billingID, word)
+		AND (word = 'accept' OR billing_id = ?3) AND word <> 'spent' AND NOT (billing_id = ?3 AND word = ?4))`, connection,
+		sourceID, billingID, word)
 	switch {
 	case err != nil:
 		return fmt.Errorf("look what was said of record %s: %w", sourceID, err)
@@ -137,7 +139,8 @@ func (tx *Tx) TakeWordBack(connection, sourceID, billingID string) error {
 	case !said:
 		return ErrNoWord
 	}
-	if err := tx.exec("DELETE FROM words WHERE connection = ? AND source_id = ? AND billing_id = ?", connection, sourceID, billingID); err != nil {
+	if err := tx.exec("DELETE FROM words WHERE connection = ? AND source_id = ? AND billing_id = ?", connection, sourceID,
+		billingID); err != nil {
 		return err
 	}
 	if second {
@@ -154,7 +157,8 @@ func (tx *Tx) TakeWordBack(connection, sourceID, billingID string) error {
 // Otherwise the next plan would make a new customer without a decision.
 func (tx *Tx) holdUnlinked(connection, sourceID string) error {
 	if err := tx.exec(`UPDATE words SET word = 'spent' WHERE connection = ?1 AND source_id = ?2 AND word = 'reject' AND reason = ?3
-		AND NOT EXISTS (SELECT 1 FROM words w WHERE w.connection = ?1 AND w.source_id = ?2 AND w.word <> 'reject')`, connection, sourceID, connector.ReasonUnlinked); err != nil {
+		AND NOT EXISTS (SELECT 1 FROM words w WHERE w.connection = ?1 AND w.source_id = ?2 AND w.word <> 'reject')`,
+		connection, sourceID, connector.ReasonUnlinked); err != nil {
 		return err
 	}
 	return tx.exec(`INSERT INTO words (connection, source_id, billing_id, word, reason, ticket, said_at)
@@ -198,7 +202,8 @@ func (l *Ledger) Promises(ctx context.Context, after Promise, limit int) ([]Prom
 func (l *Ledger) Promised(ctx context.Context) (map[string]string, error) {
 	out := map[string]string{}
 	type row struct{ customer, record string }
-	err := each(ctx, l, "SELECT billing_id, source_id FROM words WHERE word = 'accept'", nil, func(r *row) []any { return []any{&r.customer, &r.record} },
+	err := each(ctx, l, "SELECT billing_id, source_id FROM words WHERE word = 'accept'", nil,
+		func(r *row) []any { return []any{&r.customer, &r.record} },
 		func(r row) error { out[r.customer] = r.record; return nil })
 	return out, err
 }
@@ -210,7 +215,9 @@ func (l *Ledger) PromiseCount(ctx context.Context) (int, error) {
 
 // Rejected reports whether a person has rejected a customer for a record.
 func (l *Ledger) Rejected(ctx context.Context, connection, sourceID, billingID string) (bool, error) {
-	return single[bool](l.queryRow(ctx, "SELECT EXISTS (SELECT 1 FROM words WHERE connection = ? AND source_id = ? AND billing_id = ? AND word = 'reject')", connection, sourceID, billingID))
+	return single[bool](l.queryRow(ctx,
+		"SELECT EXISTS (SELECT 1 FROM words WHERE connection = ? AND source_id = ? AND billing_id = ? AND word = 'reject')",
+		connection, sourceID, billingID))
 }
 
 // Accepted is the customer that a person has accepted for a record. The zero value is none.
@@ -220,8 +227,9 @@ type Accepted struct {
 	Spent     connector.Reason // why it was not to be had any more; "" while it was
 	Gone      bool             // the newest read said that it does not exist
 	Carries   bool             // it carries another value under the key's name, which may be another record's
-	Replaces  connector.Key    // the key that it carries, no record has, and the person may have seen: the adoption replaces it; zero for none
-	LinkedTo  string           // record that it is linked to; "" for none
+	// the key that it carries, no record has, and the person may have seen: the adoption replaces it; zero for none
+	Replaces connector.Key
+	LinkedTo string // record that it is linked to; "" for none
 }
 
 // Why says why the customer cannot be had; "" while it can.

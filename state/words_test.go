@@ -85,7 +85,8 @@ func TestASpentWordStandsUntilAPersonSaysAnother(t *testing.T) {
 	if a := accepted("acct"); a.Why() != connector.ReasonOtherKey {
 		t.Errorf("a customer with another key is not to be had for %q", a.Why())
 	}
-	if a, err := d.Accepted(t.Context(), acme, "c1", connector.Key{Name: "acct", Value: "7"}); err != nil || a.Why() != "" || a.At == 0 {
+	if a, err := d.Accepted(t.Context(), acme, "c1", connector.Key{Name: "acct", Value: "7"}); err != nil ||
+		a.Why() != "" || a.At == 0 {
 		t.Errorf("a customer with the record's own key is %+v, %v", a, err)
 	}
 	carried, err := d.KeysWithoutPayer(t.Context(), acme, "acct")
@@ -171,7 +172,8 @@ func TestWhoLooksAlikeIsSaidByWhatTheyHaveInCommon(t *testing.T) {
 	if _, err := d.word("c1", "b-apart", WordReject); err != nil {
 		t.Fatal(err)
 	}
-	record := connector.Customer{Name: "Ada Ltd", People: []connector.Person{{Email: "ada@x.example"}, {Name: "no address"}, {Email: "bills@x.example"}}}
+	record := connector.Customer{Name: "Ada Ltd",
+		People: []connector.Person{{Email: "ada@x.example"}, {Name: "no address"}, {Email: "bills@x.example"}}}
 	for limit, want := range map[int][]string{
 		-1: {"b-both", "b-mail", "b-name", "b-second"},
 		2:  {"b-both", "b-mail"},

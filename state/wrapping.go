@@ -52,13 +52,15 @@ func (w *wrapping) unwrap(account int64, name, id string, kept []byte) ([]byte, 
 	case id == "":
 		return nil, fmt.Errorf("%w: account %s has none. It was erased, or made by another program: nothing of it can be read", ErrKeyEncryptionKey, name)
 	case w == nil:
-		return nil, fmt.Errorf("%w: that of %s is wrapped with the key %s. Name its file in ledger.key_encryption_key", ErrKeyEncryptionKey, name, id)
+		return nil, fmt.Errorf("%w: that of %s is wrapped with the key %s. Name its file in ledger.key_encryption_key",
+			ErrKeyEncryptionKey, name, id)
 	case w.id != id:
 		return nil, fmt.Errorf("%w: that of %s is wrapped with the key %s, and ledger.key_encryption_key names %s. Name the file of the other, and start nodes again that run", ErrKeyEncryptionKey, name, id, w.id)
 	}
 	key, err := w.aead.Open(nil, nil, kept, placeOfKey(account))
 	if err != nil {
-		return nil, fmt.Errorf("%w: that of %s was altered or moved. Restore the database to before that", ErrKeyEncryptionKey, name)
+		return nil, fmt.Errorf("%w: that of %s was altered or moved. Restore the database to before that",
+			ErrKeyEncryptionKey, name)
 	}
 	return key, nil
 }

@@ -66,12 +66,14 @@ func (l *Ledger) EachWriteback(ctx context.Context, connection, setup string, do
 }
 
 // WritebacksOf returns the rows of EachWriteback for these payers.
-func (l *Ledger) WritebacksOf(ctx context.Context, connection, setup string, sourceIDs []string) (out []WritebackPayer, err error) {
+func (l *Ledger) WritebacksOf(ctx context.Context, connection, setup string, sourceIDs []string) (out []WritebackPayer,
+	err error) {
 	asked, err := json.Marshal(sourceIDs)
 	if err != nil {
 		return nil, err
 	}
-	err = l.eachWriteback(ctx, "json_each(?3) j CROSS JOIN payers p ON p.connection = ?1 AND p.source_id = j.value", []any{connection, setup, string(asked)},
+	err = l.eachWriteback(ctx, "json_each(?3) j CROSS JOIN payers p ON p.connection = ?1 AND p.source_id = j.value",
+		[]any{connection, setup, string(asked)},
 		func(p WritebackPayer) error { out = append(out, p); return nil })
 	return out, err
 }
@@ -80,9 +82,10 @@ func (l *Ledger) WritebacksOf(ctx context.Context, connection, setup string, sou
 func (l *Ledger) eachWriteback(ctx context.Context, payers string, args []any, do func(WritebackPayer) error) error {
 	type row struct {
 		WritebackPayer
-		billing, mandate, status, since, applied, wanted, writeID, frozen, sent, day, approved, refused, problem, problemAt, foreign, appliedAt sql.NullString
-		attempts, dayWrites, echoes                                                                                                             sql.NullInt64
-		name, value                                                                                                                             string
+		billing, mandate, status, since, applied, wanted, writeID, frozen, sent, day, approved, refused, problem, problemAt,
+		foreign, appliedAt sql.NullString
+		attempts, dayWrites, echoes sql.NullInt64
+		name, value                 string
 	}
 	err := each(ctx, l, `SELECT p.connection, p.source_id, p.key_name, p.key_value, p.billing_id, p.mandate_id, m.status, m.status_since,
 		r.state = 'active' AND r.forgotten = '' AND r.unseen = 0,
@@ -92,21 +95,25 @@ func (l *Ledger) eachWriteback(ctx context.Context, payers string, args []any, d
 		LEFT JOIN writebacks w ON w.connection = p.connection AND w.source_id = p.source_id AND w.setup = ?2
 		ORDER BY p.source_id`, args, func(r *row) []any {
 		return []any{&r.Connection, &r.SourceID, &r.name, &r.value, &r.billing, &r.mandate, &r.status, &r.since, &r.Open,
-			&r.applied, &r.appliedAt, &r.wanted, &r.writeID, &r.frozen, &r.sent, &r.attempts, &r.day, &r.dayWrites, &r.approved, &r.refused, &r.problem, &r.problemAt, &r.foreign, &r.echoes, &r.Taken, &r.Doubted}
+			&r.applied, &r.appliedAt, &r.wanted, &r.writeID, &r.frozen, &r.sent, &r.attempts, &r.day, &r.dayWrites, &r.approved,
+			&r.refused, &r.problem, &r.problemAt, &r.foreign, &r.echoes, &r.Taken, &r.Doubted}
 	}, func(r row) error {
 		p := r.WritebackPayer
 		p.Key, p.BillingID, p.MandateID = connector.ParseKey(r.name, r.value), r.billing.String, r.mandate.String
 		p.Status = connector.MandateStatus(r.status.String)
 		p.WrittenBack = WrittenBack{
-			Applied: connector.Standing(r.applied.String), Wanted: connector.Standing(r.wanted.String), WriteID: r.writeID.String, Attempts: int(r.attempts.Int64),
-			Day: r.day.String, DayWrites: int(r.dayWrites.Int64), Approved: connector.Standing(r.approved.String), Refused: connector.Standing(r.refused.String),
+			Applied: connector.Standing(r.applied.String), Wanted: connector.Standing(r.wanted.String),
+			WriteID: r.writeID.String, Attempts: int(r.attempts.Int64),
+			Day: r.day.String, DayWrites: int(r.dayWrites.Int64), Approved: connector.Standing(r.approved.String),
+			Refused: connector.Standing(r.refused.String),
 			Problem: r.problem.String, Echoes: int(r.echoes.Int64), Taken: r.Taken, Doubted: r.Doubted,
 		}
 		if !r.applied.Valid {
 			p.Applied = connector.StandingNone
 		}
 		if err := parseTimes(map[*time.Time]sql.NullString{
-			&p.Since: r.since, &p.AppliedAt: r.appliedAt, &p.FrozenAt: r.frozen, &p.SentAt: r.sent, &p.ProblemAt: r.problemAt, &p.ForeignAt: r.foreign,
+			&p.Since: r.since, &p.AppliedAt: r.appliedAt, &p.FrozenAt: r.frozen, &p.SentAt: r.sent, &p.ProblemAt: r.problemAt,
+			&p.ForeignAt: r.foreign,
 		}); err != nil {
 			return err
 		}
@@ -126,7 +133,8 @@ func placeOfWriteback(column string, id RecordID) []byte {
 // setup.
 func (l *Ledger) WritebackField(ctx context.Context, id RecordID, setup string) (f WritebackField, err error) {
 	var box []byte
-	err = l.queryRow(ctx, "SELECT field FROM writebacks WHERE connection = ? AND source_id = ? AND setup = ?", id.Connection, id.SourceID, setup).Scan(&box)
+	err = l.queryRow(ctx, "SELECT field FROM writebacks WHERE connection = ? AND source_id = ? AND setup = ?",
+		id.Connection, id.SourceID, setup).Scan(&box)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return f, nil
@@ -183,7 +191,8 @@ func (tx *Tx) FreezeWrite(w FrozenWrite) error {
 		day := tx.now.UTC().Format(time.DateOnly)
 		err = tx.exec(`UPDATE writebacks SET wanted = ?3, write_id = ?4, request = ?5, digest = ?6, field = ?7, frozen_at = ?8, sent_at = NULL, attempts = 0, refused = '', problem = '', problem_at = NULL,
 			day_writes = CASE WHEN day = ?9 THEN day_writes + 1 ELSE 1 END, day = ?9 WHERE connection = ?1 AND source_id = ?2`,
-			w.Connection, w.SourceID, w.Wanted, w.ID, tx.l.seal.box(w.Body, placeOfWriteback("request", w.RecordID)), digestOf(w.Body), field, stamp(tx.now), day)
+			w.Connection, w.SourceID, w.Wanted, w.ID, tx.l.seal.box(w.Body, placeOfWriteback("request", w.RecordID)),
+			digestOf(w.Body), field, stamp(tx.now), day)
 	}
 	if err != nil {
 		return fmt.Errorf("freeze the write to record %s: %w", w.SourceID, err)
@@ -193,7 +202,8 @@ func (tx *Tx) FreezeWrite(w FrozenWrite) error {
 
 // SendWrite notes that a frozen write is about to leave.
 func (tx *Tx) SendWrite(id RecordID, write string) error {
-	return tx.touchWriteback(id, "UPDATE writebacks SET sent_at = ?4, attempts = attempts + 1 WHERE connection = ?1 AND source_id = ?2 AND write_id = ?3 AND request IS NOT NULL", write, stamp(tx.now))
+	return tx.touchWriteback(id,
+		"UPDATE writebacks SET sent_at = ?4, attempts = attempts + 1 WHERE connection = ?1 AND source_id = ?2 AND write_id = ?3 AND request IS NOT NULL", write, stamp(tx.now))
 }
 
 // closedWrite is the SQL for ending a request with a known result.
@@ -205,8 +215,10 @@ func (tx *Tx) WriteApplied(id RecordID, write string, f WritebackField) error {
 	if err != nil {
 		return err
 	}
-	return tx.touchWriteback(id, `UPDATE writebacks SET applied = wanted, applied_at = ?4, field = ?5, approved = '', refused = '', problem = '', problem_at = NULL, foreign_at = NULL, taken = 0, known_at = ?4, echo = 1, `+
-		closedWrite+" WHERE connection = ?1 AND source_id = ?2 AND write_id = ?3 AND request IS NOT NULL", write, stamp(tx.now), field)
+	return tx.touchWriteback(id,
+		`UPDATE writebacks SET applied = wanted, applied_at = ?4, field = ?5, approved = '', refused = '', problem = '', problem_at = NULL, foreign_at = NULL, taken = 0, known_at = ?4, echo = 1, `+
+			closedWrite+" WHERE connection = ?1 AND source_id = ?2 AND write_id = ?3 AND request IS NOT NULL", write,
+		stamp(tx.now), field)
 }
 
 // WriteRefused notes that a write was not made, and will not be another time either.
@@ -218,13 +230,15 @@ func (tx *Tx) WriteRefused(id RecordID, setup string, wanted connector.Standing,
 // WriteDropped notes that a frozen write was certainly not made. With unsent, it was not sent, and
 // no longer counts for the day.
 func (tx *Tx) WriteDropped(id RecordID, write string, unsent bool) error {
-	return tx.touchWriteback(id, `UPDATE writebacks SET frozen_at = CASE WHEN ?4 = 1 THEN NULL ELSE frozen_at END, day_writes = CASE WHEN ?4 = 1 THEN max(day_writes - 1, 0) ELSE day_writes END, `+
-		closedWrite+" WHERE connection = ?1 AND source_id = ?2 AND write_id = ?3 AND request IS NOT NULL", write, unsent)
+	return tx.touchWriteback(id,
+		`UPDATE writebacks SET frozen_at = CASE WHEN ?4 = 1 THEN NULL ELSE frozen_at END, day_writes = CASE WHEN ?4 = 1 THEN max(day_writes - 1, 0) ELSE day_writes END, `+
+			closedWrite+" WHERE connection = ?1 AND source_id = ?2 AND write_id = ?3 AND request IS NOT NULL", write, unsent)
 }
 
 // WriteUnclear notes why it is not known whether a write was made.
 func (tx *Tx) WriteUnclear(id RecordID, write, why string) error {
-	return tx.touchWriteback(id, "UPDATE writebacks SET problem = ?4, problem_at = coalesce(problem_at, ?5) WHERE connection = ?1 AND source_id = ?2 AND write_id = ?3 AND request IS NOT NULL", write, why, stamp(tx.now))
+	return tx.touchWriteback(id,
+		"UPDATE writebacks SET problem = ?4, problem_at = coalesce(problem_at, ?5) WHERE connection = ?1 AND source_id = ?2 AND write_id = ?3 AND request IS NOT NULL", write, why, stamp(tx.now))
 }
 
 // FieldSays stores that the field already has this value, whoever wrote it.
@@ -233,7 +247,8 @@ func (tx *Tx) FieldSays(id RecordID, setup string, standing connector.Standing, 
 	if err != nil {
 		return err
 	}
-	return errors.Join(tx.writebackRow(id, setup), tx.touchWriteback(id, `UPDATE writebacks SET applied = ?3, applied_at = CASE WHEN applied = ?3 THEN coalesce(applied_at, ?4) ELSE ?4 END, field = ?5,
+	return errors.Join(tx.writebackRow(id, setup),
+		tx.touchWriteback(id, `UPDATE writebacks SET applied = ?3, applied_at = CASE WHEN applied = ?3 THEN coalesce(applied_at, ?4) ELSE ?4 END, field = ?5,
 		approved = CASE WHEN approved = ?3 THEN '' ELSE approved END, refused = '', problem = '', problem_at = NULL, foreign_at = NULL, taken = 0, known_at = ?4, `+closedWrite+" WHERE connection = ?1 AND source_id = ?2", standing, stamp(tx.now), field))
 }
 
@@ -244,8 +259,9 @@ func (tx *Tx) FieldIsTheirs(id RecordID, setup string, f WritebackField, why str
 	if err != nil {
 		return err
 	}
-	return errors.Join(tx.writebackRow(id, setup), tx.touchWriteback(id, "UPDATE writebacks SET foreign_at = ?3, field = ?4, taken = 0, known_at = ?3, approved = '', refused = '', problem = ?5, problem_at = NULL, "+closedWrite+
-		" WHERE connection = ?1 AND source_id = ?2", stamp(tx.now), field, why))
+	return errors.Join(tx.writebackRow(id, setup),
+		tx.touchWriteback(id, "UPDATE writebacks SET foreign_at = ?3, field = ?4, taken = 0, known_at = ?3, approved = '', refused = '', problem = ?5, problem_at = NULL, "+closedWrite+
+			" WHERE connection = ?1 AND source_id = ?2", stamp(tx.now), field, why))
 }
 
 // TakeField stores that a person returned a record's field to write-back, including refused writes. Our value
@@ -262,7 +278,8 @@ func (tx *Tx) TakeField(id RecordID, setup string) (bool, error) {
 }
 
 func (tx *Tx) touchWriteback(id RecordID, query string, args ...any) error {
-	return connector.Wrap(tx.exec(query, append([]any{id.Connection, id.SourceID}, args...)...), "note what was written to record %s", id.SourceID)
+	return connector.Wrap(tx.exec(query, append([]any{id.Connection, id.SourceID}, args...)...),
+		"note what was written to record %s", id.SourceID)
 }
 
 // WritebackApproval is a person's approval of writes.
@@ -278,19 +295,23 @@ type WritebackApproval struct {
 func (tx *Tx) ApproveWriteback(a WritebackApproval, actor string) error {
 	for id, to := range a.Writes {
 		record := RecordID{a.Connection, id}
-		if err := errors.Join(tx.writebackRow(record, a.Setup), tx.touchWriteback(record, "UPDATE writebacks SET approved = ?3 WHERE connection = ?1 AND source_id = ?2", to)); err != nil {
+		if err := errors.Join(tx.writebackRow(record, a.Setup),
+			tx.touchWriteback(record, "UPDATE writebacks SET approved = ?3 WHERE connection = ?1 AND source_id = ?2",
+				to)); err != nil {
 			return err
 		}
 	}
 	return errors.Join(
 		tx.exec("INSERT INTO writeback_approvals (connection, setup, batch, payers, actor, reason, at) VALUES (?, ?, ?, ?, ?, ?, ?)",
 			a.Connection, a.Setup, a.Batch, len(a.Writes), actor, a.Reason, stamp(tx.now)),
-		tx.Audit(Entry{Actor: actor, Action: "approve writeback", Subject: a.Connection + " " + a.Batch + ", " + connector.Plural(len(a.Writes), "payer"), Reason: a.Reason}))
+		tx.Audit(Entry{Actor: actor, Action: "approve writeback", Subject: a.Connection + " " + a.Batch + ", " +
+			connector.Plural(len(a.Writes), "payer"), Reason: a.Reason}))
 }
 
 // WritebackApproved reports whether a person ever let writes of a setup go.
 func (l *Ledger) WritebackApproved(ctx context.Context, connection, setup string) (ever bool, err error) {
-	err = l.queryRow(ctx, "SELECT EXISTS (SELECT 1 FROM writeback_approvals WHERE connection = ? AND setup = ?)", connection, setup).Scan(&ever)
+	err = l.queryRow(ctx, "SELECT EXISTS (SELECT 1 FROM writeback_approvals WHERE connection = ? AND setup = ?)",
+		connection, setup).Scan(&ever)
 	if err != nil {
 		return false, fmt.Errorf("read the approvals of write-back: %w", err)
 	}
@@ -326,15 +347,18 @@ func (l *Ledger) WritebackRuns(ctx context.Context) ([]WritebackRun, error) {
 		WritebackRun
 		at, waits, stuck sql.NullString
 	}
-	rows, err := list(ctx, l, "SELECT connection, at, written, waiting, waits_at, stuck, stuck_at, problem FROM writeback_runs ORDER BY connection", nil, func(r *row) []any {
-		return []any{&r.Connection, &r.at, &r.Written, &r.Waiting, &r.waits, &r.Stuck, &r.stuck, &r.Problem}
-	})
+	rows, err := list(ctx, l,
+		"SELECT connection, at, written, waiting, waits_at, stuck, stuck_at, problem FROM writeback_runs ORDER BY connection",
+		nil, func(r *row) []any {
+			return []any{&r.Connection, &r.at, &r.Written, &r.Waiting, &r.waits, &r.Stuck, &r.stuck, &r.Problem}
+		})
 	if err != nil {
 		return nil, fmt.Errorf("read the runs of write-back: %w", err)
 	}
 	out := make([]WritebackRun, 0, len(rows))
 	for _, r := range rows {
-		if err := parseTimes(map[*time.Time]sql.NullString{&r.At: r.at, &r.WaitsAt: r.waits, &r.StuckAt: r.stuck}); err != nil {
+		if err := parseTimes(map[*time.Time]sql.NullString{&r.At: r.at, &r.WaitsAt: r.waits,
+			&r.StuckAt: r.stuck}); err != nil {
 			return nil, err
 		}
 		out = append(out, r.WritebackRun)
@@ -346,7 +370,8 @@ func (l *Ledger) WritebackRuns(ctx context.Context) ([]WritebackRun, error) {
 // unchanged reports for each whether it has no other change.
 func (tx *Tx) noteEchoes(run int64, connection string, unchanged map[string]bool) error {
 	var waits bool
-	if err := tx.row([]any{&waits}, "SELECT EXISTS (SELECT 1 FROM writebacks WHERE connection = ? AND echo = 1)", connection); err != nil || !waits {
+	if err := tx.row([]any{&waits}, "SELECT EXISTS (SELECT 1 FROM writebacks WHERE connection = ? AND echo = 1)",
+		connection); err != nil || !waits {
 		return err
 	}
 	page, err := json.Marshal(unchanged)

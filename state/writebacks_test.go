@@ -24,7 +24,8 @@ func (d *desk) written(setup string) (p WritebackPayer) {
 func (d *desk) freezeWrite(id string, to connector.Standing) {
 	d.t.Helper()
 	d.do(func(tx *Tx) error {
-		return tx.FreezeWrite(FrozenWrite{RecordID: field, Setup: "s", ID: id, Wanted: to, Field: WritebackField{Earlier: text("cash")}, Body: []byte("set " + to)})
+		return tx.FreezeWrite(FrozenWrite{RecordID: field, Setup: "s", ID: id, Wanted: to,
+			Field: WritebackField{Earlier: text("cash")}, Body: []byte("set " + to)})
 	})
 }
 
@@ -34,11 +35,13 @@ func TestAWriteIsFrozenSentAndNoted(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.planLinkedPayer("c1", "b1")
-	if p := d.written("s"); p.Applied != connector.StandingNone || !p.AppliedAt.IsZero() || !p.Open || p.BillingID != "b1" {
+	if p := d.written("s"); p.Applied != connector.StandingNone || !p.AppliedAt.IsZero() || !p.Open ||
+		p.BillingID != "b1" {
 		t.Errorf("before anything was written: %+v", p)
 	}
 	d.freezeWrite("w1", connector.StandingActive)
-	if p := d.written("s"); p.Wanted != connector.StandingActive || p.WriteID != "w1" || !p.SentAt.IsZero() || p.DayWrites != 1 {
+	if p := d.written("s"); p.Wanted != connector.StandingActive || p.WriteID != "w1" || !p.SentAt.IsZero() ||
+		p.DayWrites != 1 {
 		t.Errorf("frozen: %+v", p)
 	}
 	if body, err := d.WritebackRequest(t.Context(), field); string(body) != "set active" || err != nil {
@@ -49,7 +52,8 @@ func TestAWriteIsFrozenSentAndNoted(t *testing.T) {
 	if p := d.written("s"); p.Attempts != 1 || !p.SentAt.Equal(d.Now()) || p.Problem != "no answer" {
 		t.Errorf("sent: %+v", p)
 	}
-	d.do(func(tx *Tx) error { return tx.WriteApplied(field, "another", WritebackField{}) }) // of a request that is not open
+	// of a request that is not open
+	d.do(func(tx *Tx) error { return tx.WriteApplied(field, "another", WritebackField{}) })
 	if p := d.written("s"); p.Applied != connector.StandingNone {
 		t.Errorf("a stranger's answer counts: %+v", p)
 	}
@@ -65,7 +69,8 @@ func TestAWriteIsFrozenSentAndNoted(t *testing.T) {
 		t.Errorf("the field (-want +got):\n%s%v", diff, err)
 	}
 	held, err := d.Held(t.Context(), field)
-	if err != nil || held.WrittenBack == nil || held.WrittenBack.Says != connector.StandingActive || *held.WrittenBack.Holds != "debit" {
+	if err != nil || held.WrittenBack == nil || held.WrittenBack.Says != connector.StandingActive ||
+		*held.WrittenBack.Holds != "debit" {
 		t.Errorf("held about the payer: %+v, %v", held.WrittenBack, err)
 	}
 	if p := d.written("another setup"); p.Applied != connector.StandingNone {
@@ -84,7 +89,8 @@ func TestAWriteIsFrozenSentAndNoted(t *testing.T) {
 		t.Errorf("the next day: %+v", p)
 	}
 	d.do(func(tx *Tx) error { return tx.WriteRefused(field, "s", connector.StandingCancelled, "no such row") })
-	if p := d.written("s"); p.Refused != connector.StandingCancelled || p.Wanted != "" || p.Problem != "no such row" || p.Applied != connector.StandingActive {
+	if p := d.written("s"); p.Refused != connector.StandingCancelled || p.Wanted != "" || p.Problem != "no such row" ||
+		p.Applied != connector.StandingActive {
 		t.Errorf("refused: %+v", p)
 	}
 }
@@ -182,7 +188,8 @@ func TestAnApprovalIsOfExactlyWhatWasShown(t *testing.T) {
 		t.Errorf("approved before: %v, %v", ever, err)
 	}
 	d.do(func(tx *Tx) error {
-		return tx.ApproveWriteback(WritebackApproval{Connection: acme, Setup: "s", Batch: "abc", Writes: map[string]connector.Standing{"c1": connector.StandingActive}}, "ada")
+		return tx.ApproveWriteback(WritebackApproval{Connection: acme, Setup: "s", Batch: "abc",
+			Writes: map[string]connector.Standing{"c1": connector.StandingActive}}, "ada")
 	})
 	if p := d.written("s"); p.Approved != connector.StandingActive {
 		t.Errorf("approved: %+v", p)
@@ -206,7 +213,8 @@ func TestRunsOfWriteBackKeepSinceWhenTheyWait(t *testing.T) {
 			return tx.NoteWriteback(WritebackRun{Connection: acme, Waiting: waiting, Stuck: 1})
 		})
 		runs, err := d.WritebackRuns(t.Context())
-		if err != nil || len(runs) != 1 || runs[0].Waiting != waiting || runs[0].WaitsAt.IsZero() != (waiting == 0) || waiting > 0 && !runs[0].WaitsAt.Equal(first) || !runs[0].StuckAt.Equal(first) {
+		if err != nil || len(runs) != 1 || runs[0].Waiting != waiting || runs[0].WaitsAt.IsZero() != (waiting == 0) ||
+			waiting > 0 && !runs[0].WaitsAt.Equal(first) || !runs[0].StuckAt.Equal(first) {
 			t.Errorf("with %d waiting: %+v, %v", waiting, runs, err)
 		}
 		d.clock.move(time.Hour)
@@ -223,7 +231,8 @@ func TestAForgottenPayersFieldIsForgotten(t *testing.T) {
 	if p := d.written("s"); p.Open || p.Wanted != "" {
 		t.Errorf("it is %+v", p)
 	}
-	if n := one[int](t, d.Ledger, "SELECT count(*) FROM writebacks WHERE field IS NOT NULL OR request IS NOT NULL"); n != 0 {
+	if n := one[int](t, d.Ledger,
+		"SELECT count(*) FROM writebacks WHERE field IS NOT NULL OR request IS NOT NULL"); n != 0 {
 		t.Errorf("%d rows hold something", n)
 	}
 }
@@ -245,7 +254,8 @@ func TestWritebacksOfSomePayersAreWhatAllOfThemAreSaidToBe(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := d.WritebacksOf(t.Context(), acme, "s", []string{"c3", "c1", "gone"})
-	if diff := cmp.Diff(want, got); diff != "" || err != nil || len(got) != 2 || got[0].Wanted != connector.StandingActive || got[0].RecordID != field {
+	if diff := cmp.Diff(want, got); diff != "" || err != nil || len(got) != 2 ||
+		got[0].Wanted != connector.StandingActive || got[0].RecordID != field {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	if others, err := d.WritebacksOf(t.Context(), "beta", "s", []string{"c1"}); err != nil || len(others) > 0 {

@@ -357,7 +357,8 @@ func TestALockHeldByAnotherProgramIsWaitedForWithinBounds(t *testing.T) {
 	}
 	lock("ROLLBACK")
 	d.do(note("works again"))
-	if got := one[string](t, d.Ledger, "SELECT group_concat(subject ORDER BY seq) FROM audit"); got != "waits,works again" {
+	if got := one[string](t, d.Ledger,
+		"SELECT group_concat(subject ORDER BY seq) FROM audit"); got != "waits,works again" {
 		t.Errorf("kept %q", got)
 	}
 }
@@ -433,7 +434,8 @@ func TestAStatementThatNobodyWaitedForFailsItsOwnWriteAlone(t *testing.T) {
 			t.Errorf("%s: %v", tests[i].name, err)
 		}
 	}
-	kept, err := d.ids(t.Context(), "SELECT subject FROM audit WHERE subject LIKE 'kept%' OR subject LIKE 'lost%' ORDER BY subject")
+	kept, err := d.ids(t.Context(),
+		"SELECT subject FROM audit WHERE subject LIKE 'kept%' OR subject LIKE 'lost%' ORDER BY subject")
 	if diff := cmp.Diff([]string{"kept 1", "kept 2", "kept 3"}, kept); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}

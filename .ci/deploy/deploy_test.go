@@ -48,11 +48,14 @@ func TestTheComposeFileGivesTheServiceItsVolumeItsSecretsAndNothingElse(t *testi
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !s.ReadOnly || s.User != "65532:65532" || !slices.Equal(s.CapDrop, []string{"ALL"}) || len(s.CapAdd) > 0 || s.Privileged ||
+	if !s.ReadOnly || s.User != "65532:65532" || !slices.Equal(s.CapDrop, []string{"ALL"}) || len(s.CapAdd) > 0 ||
+		s.Privileged ||
 		!slices.Equal(s.SecurityOpt, []string{"no-new-privileges:true"}) {
-		t.Errorf("read-only %v, user %s, capabilities -%v +%v, privileged %v, %v", s.ReadOnly, s.User, s.CapDrop, s.CapAdd, s.Privileged, s.SecurityOpt)
+		t.Errorf("read-only %v, user %s, capabilities -%v +%v, privileged %v, %v", s.ReadOnly, s.User, s.CapDrop, s.CapAdd,
+			s.Privileged, s.SecurityOpt)
 	}
-	if s.MemLimit != 512<<20 || s.PidsLimit == 0 || s.CPUS == 0 || s.StopGracePeriod == nil || s.StopGracePeriod.String() != "30s" {
+	if s.MemLimit != 512<<20 || s.PidsLimit == 0 || s.CPUS == 0 || s.StopGracePeriod == nil ||
+		s.StopGracePeriod.String() != "30s" {
 		t.Errorf("memory %d, processes %d, processors %v, %v to stop", s.MemLimit, s.PidsLimit, s.CPUS, s.StopGracePeriod)
 	}
 	for _, v := range s.Volumes {
@@ -97,9 +100,11 @@ func TestTheComposeFileOfNodesGivesEachWhatItNeedsAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !s.ReadOnly || s.User != "65532:65532" || !slices.Equal(s.CapDrop, []string{"ALL"}) || len(s.CapAdd) > 0 || s.Privileged ||
+		if !s.ReadOnly || s.User != "65532:65532" || !slices.Equal(s.CapDrop, []string{"ALL"}) || len(s.CapAdd) > 0 ||
+			s.Privileged ||
 			!slices.Equal(s.SecurityOpt, []string{"no-new-privileges:true"}) || s.MemLimit != 512<<20 {
-			t.Errorf("%s: read-only %v, user %s, capabilities -%v +%v, privileged %v, %v, memory %d", name, s.ReadOnly, s.User, s.CapDrop, s.CapAdd, s.Privileged, s.SecurityOpt, s.MemLimit)
+			t.Errorf("%s: read-only %v, user %s, capabilities -%v +%v, privileged %v, %v, memory %d", name, s.ReadOnly, s.User,
+				s.CapDrop, s.CapAdd, s.Privileged, s.SecurityOpt, s.MemLimit)
 		}
 		if s.Hostname != name {
 			t.Errorf("%s: it calls itself %s", name, s.Hostname)
@@ -112,10 +117,12 @@ func TestTheComposeFileOfNodesGivesEachWhatItNeedsAlone(t *testing.T) {
 		if name == "node" {
 			settings, passed = "/first.yaml", []string{"database", "owner", "kek", "ca.crt"}
 		}
-		if len(s.Volumes) != 2 || !s.Volumes[0].ReadOnly || !strings.HasSuffix(s.Volumes[0].Source, settings) || !slices.Equal(secrets, passed) {
+		if len(s.Volumes) != 2 || !s.Volumes[0].ReadOnly || !strings.HasSuffix(s.Volumes[0].Source, settings) ||
+			!slices.Equal(secrets, passed) {
 			t.Errorf("%s: it has %v and %v", name, s.Volumes, secrets)
 		}
-		if shared := s.Volumes[len(s.Volumes)-1]; shared.Target != "/srv/payersync" || !strings.HasSuffix(shared.Source, "/shared") || shared.ReadOnly {
+		if shared := s.Volumes[len(s.Volumes)-1]; shared.Target != "/srv/payersync" ||
+			!strings.HasSuffix(shared.Source, "/shared") || shared.ReadOnly {
 			t.Errorf("%s: the folder that nodes share is %+v", name, shared)
 		}
 		for _, p := range s.Ports {
@@ -130,7 +137,8 @@ func TestTheComposeFileOfNodesGivesEachWhatItNeedsAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if of := s.Environment["NAME"]; of == nil || *of != name || *s.Environment["PRIMARY"] != "database1" || len(s.Ports) > 0 {
+		if of := s.Environment["NAME"]; of == nil || *of != name || *s.Environment["PRIMARY"] != "database1" ||
+			len(s.Ports) > 0 {
 			t.Errorf("%s: it is called %v, follows %v, and is reached at %v", name, of, s.Environment["PRIMARY"], s.Ports)
 		}
 	}
@@ -178,9 +186,11 @@ func objects(t *testing.T) (all []any) {
 				t.Fatalf("%s: %v", file, err)
 			}
 			known := map[string]any{
-				"v1 PersistentVolumeClaim": &core.PersistentVolumeClaim{}, "v1 Service": &core.Service{}, "v1 ServiceAccount": &core.ServiceAccount{},
-				"apps/v1 Deployment": &apps.Deployment{}, "batch/v1 CronJob": &batch.CronJob{}, "networking.k8s.io/v1 NetworkPolicy": &network.NetworkPolicy{},
-				"policy/v1 PodDisruptionBudget": &policy.PodDisruptionBudget{},
+				"v1 PersistentVolumeClaim": &core.PersistentVolumeClaim{}, "v1 Service": &core.Service{},
+				"v1 ServiceAccount":  &core.ServiceAccount{},
+				"apps/v1 Deployment": &apps.Deployment{}, "batch/v1 CronJob": &batch.CronJob{},
+				"networking.k8s.io/v1 NetworkPolicy": &network.NetworkPolicy{},
+				"policy/v1 PodDisruptionBudget":      &policy.PodDisruptionBudget{},
 			}
 			object, ok := known[kind.APIVersion+" "+kind.Kind]
 			if !ok {
@@ -218,14 +228,16 @@ func TestEveryPodIsRestrictedAndOwnsNothingButTheLedger(t *testing.T) {
 	t.Parallel()
 	for name, p := range pods(t) {
 		s := p.SecurityContext
-		if s == nil || !is(s.RunAsNonRoot) || s.SeccompProfile == nil || s.SeccompProfile.Type != core.SeccompProfileTypeRuntimeDefault ||
+		if s == nil || !is(s.RunAsNonRoot) || s.SeccompProfile == nil ||
+			s.SeccompProfile.Type != core.SeccompProfileTypeRuntimeDefault ||
 			s.RunAsUser == nil || *s.RunAsUser != imagesUser || s.FSGroup == nil || *s.FSGroup != imagesUser {
 			t.Errorf("%s: the pod is not restricted: %v", name, s)
 		}
 		if s.FSGroupChangePolicy == nil || *s.FSGroupChangePolicy != core.FSGroupChangeOnRootMismatch {
 			t.Errorf("%s: every start opens the ledger to the group, and payersync refuses it then", name)
 		}
-		if p.AutomountServiceAccountToken == nil || *p.AutomountServiceAccountToken || p.HostNetwork || p.HostPID || p.HostIPC {
+		if p.AutomountServiceAccountToken == nil || *p.AutomountServiceAccountToken || p.HostNetwork || p.HostPID ||
+			p.HostIPC {
 			t.Errorf("%s: the pod has something of the cluster or of the host", name)
 		}
 		if p.TerminationGracePeriodSeconds == nil || *p.TerminationGracePeriodSeconds < 30 {
@@ -237,8 +249,10 @@ func TestEveryPodIsRestrictedAndOwnsNothingButTheLedger(t *testing.T) {
 		}
 		for _, c := range p.Containers {
 			sc := c.SecurityContext
-			if sc == nil || is(sc.Privileged) || sc.AllowPrivilegeEscalation == nil || *sc.AllowPrivilegeEscalation || !is(sc.ReadOnlyRootFilesystem) ||
-				sc.Capabilities == nil || !slices.Equal(sc.Capabilities.Drop, []core.Capability{"ALL"}) || len(sc.Capabilities.Add) > 0 {
+			if sc == nil || is(sc.Privileged) || sc.AllowPrivilegeEscalation == nil || *sc.AllowPrivilegeEscalation ||
+				!is(sc.ReadOnlyRootFilesystem) ||
+				sc.Capabilities == nil || !slices.Equal(sc.Capabilities.Drop, []core.Capability{"ALL"}) ||
+				len(sc.Capabilities.Add) > 0 {
 				t.Errorf("%s: the container is not restricted: %v", name, sc)
 			}
 			if c.Resources.Limits.Memory().Value() != 512<<20 {
@@ -278,7 +292,8 @@ func TestNoTwoPodsHaveTheLedgerAtATime(t *testing.T) {
 				t.Errorf("the volume %s is given to %v", o.Name, o.Spec.AccessModes)
 			}
 		case *apps.Deployment:
-			if nodes := o.Name == "payersync-node"; !nodes && (*o.Spec.Replicas != 1 || o.Spec.Strategy.Type != apps.RecreateDeploymentStrategyType) {
+			if nodes := o.Name == "payersync-node"; !nodes &&
+				(*o.Spec.Replicas != 1 || o.Spec.Strategy.Type != apps.RecreateDeploymentStrategyType) {
 				t.Errorf("there are %v replicas, replaced by %s", o.Spec.Replicas, o.Spec.Strategy.Type)
 			} else if nodes && (*o.Spec.Replicas < 2 || o.Spec.Strategy.RollingUpdate.MaxUnavailable.IntValue() != 0) {
 				t.Errorf("of %d nodes there are fewer during a rollout: %v", *o.Spec.Replicas, o.Spec.Strategy.RollingUpdate)
@@ -293,11 +308,13 @@ func TestNoTwoPodsHaveTheLedgerAtATime(t *testing.T) {
 				}
 			}
 		case *batch.CronJob:
-			if o.Spec.ConcurrencyPolicy != batch.ForbidConcurrent || o.Spec.JobTemplate.Spec.Template.Spec.RestartPolicy != core.RestartPolicyNever {
+			if o.Spec.ConcurrencyPolicy != batch.ForbidConcurrent ||
+				o.Spec.JobTemplate.Spec.Template.Spec.RestartPolicy != core.RestartPolicyNever {
 				t.Errorf("%s: runs overlap, or start again by themselves", o.Name)
 			}
 			rules := o.Spec.JobTemplate.Spec.PodFailurePolicy.Rules
-			if len(rules) == 0 || rules[0].Action != batch.PodFailurePolicyActionFailJob || !slices.Equal(rules[0].OnExitCodes.Values, []int32{2, 3, 4, 7}) {
+			if len(rules) == 0 || rules[0].Action != batch.PodFailurePolicyActionFailJob ||
+				!slices.Equal(rules[0].OnExitCodes.Values, []int32{2, 3, 4, 7}) {
 				t.Errorf("%s: what only a person settles is tried again: %v", o.Name, rules)
 			}
 		}

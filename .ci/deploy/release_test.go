@@ -17,7 +17,8 @@ func TestGoreleaserKnowsEveryKeyOfTheRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, b := range release.Builds {
-		if !slices.Contains(b.Flags, "-trimpath") || !slices.Contains(b.Env, "CGO_ENABLED=0") || b.ModTimestamp != "{{ .CommitTimestamp }}" {
+		if !slices.Contains(b.Flags, "-trimpath") || !slices.Contains(b.Env, "CGO_ENABLED=0") ||
+			b.ModTimestamp != "{{ .CommitTimestamp }}" {
 			t.Errorf("the build of %s cannot be repeated: %v %v %q", b.ID, b.Flags, b.Env, b.ModTimestamp)
 		}
 	}

@@ -84,7 +84,8 @@ func (k table) problems(expr string) (problems, labels []string) {
 		for child := range parser.ChildrenIter(node) {
 			may = append(may, of(child)...)
 		}
-		if b, ok := node.(*parser.BinaryExpr); ok && b.VectorMatching != nil && (len(b.VectorMatching.MatchingLabels) > 0 || b.VectorMatching.On) {
+		if b, ok := node.(*parser.BinaryExpr); ok && b.VectorMatching != nil &&
+			(len(b.VectorMatching.MatchingLabels) > 0 || b.VectorMatching.On) {
 			for _, l := range b.VectorMatching.MatchingLabels {
 				if !slices.Contains(may, l) {
 					problems = append(problems, fmt.Sprintf("nothing that is matched has the label %q", l))
@@ -122,7 +123,8 @@ func unknownLabels(text string, labels []string) (problems []string) {
 
 // ruleProblems returns what is wrong with a file of rules.
 func (k table) ruleProblems(content []byte) (problems []string, rules int) {
-	groups, errs := rulefmt.Parse(content, false, model.UTF8Validation, parser.NewParser(parser.Options{}), slog.New(slog.DiscardHandler))
+	groups, errs := rulefmt.Parse(content, false, model.UTF8Validation, parser.NewParser(parser.Options{}),
+		slog.New(slog.DiscardHandler))
 	for _, err := range errs {
 		problems = append(problems, err.Error())
 	}
@@ -180,27 +182,34 @@ func TestTheRulesUseMetricsThatThereAre(t *testing.T) {
 func TestAWrongRuleIsFound(t *testing.T) {
 	t.Parallel()
 	rule := func(expr, summary string) string {
-		return "groups: [{name: g, rules: [{alert: A, expr: '" + expr + "', labels: {severity: info}, annotations: {summary: '" + summary +
+		return "groups: [{name: g, rules: [{alert: A, expr: '" + expr +
+			"', labels: {severity: info}, annotations: {summary: '" + summary +
 			"', description: long enough, action: look at the status}}]}]"
 	}
 	for _, tt := range []struct{ name, text, want string }{
 		{"no such metric", rule("payersync_payer > 0", "a summary that is right"), `no metric "payersync_payer"`},
-		{"a histogram by its bare name", rule("payersync_ledger_commit_duration_seconds > 0", "a summary that is right"), "no metric"},
+		{"a histogram by its bare name", rule("payersync_ledger_commit_duration_seconds > 0", "a summary that is right"),
+			"no metric"},
 		{"no such label", rule(`payersync_payers{status="linked"} > 0`, "a summary that is right"), `no label "status"`},
-		{"a label that was added up", rule("sum by (state) (payersync_payers) > 0", "payers of {{ $labels.connection }}"), `no label "connection"`},
+		{"a label that was added up", rule("sum by (state) (payersync_payers) > 0", "payers of {{ $labels.connection }}"),
+			`no label "connection"`},
 		{"a group by no label", rule("sum by (reason) (payersync_payers) > 0", "a summary that is right"), `label "reason"`},
 		{"no expression", rule("sum by (", "a summary that is right"), "parse error"},
-		{"no severity", strings.Replace(rule("payersync_payers > 0", "a summary that is right"), "info", "high", 1), "no severity"},
-		{"nothing to do", strings.Replace(rule("payersync_payers > 0", "a summary that is right"), "action", "cure", 1), "no action"},
+		{"no severity", strings.Replace(rule("payersync_payers > 0", "a summary that is right"), "info", "high", 1),
+			"no severity"},
+		{"nothing to do", strings.Replace(rule("payersync_payers > 0", "a summary that is right"), "action", "cure", 1),
+			"no action"},
 		{"a template that is none", rule("payersync_payers > 0", "payers of {{ $labels.connection"), "template"},
-		{"an unknown key", strings.Replace(rule("payersync_payers > 0", "a summary that is right"), "alert: A", "alert: A, after: 5m", 1), "after"},
+		{"an unknown key", strings.Replace(rule("payersync_payers > 0", "a summary that is right"), "alert: A",
+			"alert: A, after: 5m", 1), "after"},
 	} {
 		problems, _ := readTable(t).ruleProblems([]byte(tt.text))
 		if !slices.ContainsFunc(problems, func(p string) bool { return strings.Contains(p, tt.want) }) {
 			t.Errorf("%s: found %q, want %s", tt.name, problems, tt.want)
 		}
 	}
-	if problems, n := readTable(t).ruleProblems([]byte(rule("payersync_payers > 0", "payers of {{ $labels.connection }}"))); len(problems) > 0 || n != 1 {
+	if problems, n := readTable(t).ruleProblems([]byte(rule("payersync_payers > 0",
+		"payers of {{ $labels.connection }}"))); len(problems) > 0 || n != 1 {
 		t.Errorf("of a rule that is right: %q", problems)
 	}
 }
@@ -213,7 +222,8 @@ type panel struct {
 }
 
 // variables are what Grafana puts in for its own.
-var variables = strings.NewReplacer("$__rate_interval", "5m", "$__range", "1h", "$__interval", "1m", "$connection", "x", "$instance", "x")
+var variables = strings.NewReplacer("$__rate_interval", "5m", "$__range", "1h", "$__interval", "1m", "$connection", "x",
+	"$instance", "x")
 
 // dashboardProblems returns what is wrong with a dashboard.
 func (k table) dashboardProblems(content []byte) (problems []string, targets int) {
@@ -296,16 +306,19 @@ func TestTheDashboardUsesMetricsThatThereAre(t *testing.T) {
 func TestAWrongDashboardIsFound(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ expr, legend, want string }{
-		{"payersync_payer", "", "no metric"}, {"payersync_payers{status=\"x\"}", "", "no label"}, {"sum(payersync_payers)", "{{state}}", `label "state"`},
+		{"payersync_payer", "", "no metric"}, {"payersync_payers{status=\"x\"}", "", "no label"},
+		{"sum(payersync_payers)", "{{state}}", `label "state"`},
 		{"rate(payersync_runs_total[$__rate])", "", "variable"}, {"payersync_payers", "", "does not say"},
 	} {
 		content, err := json.Marshal(map[string]any{"title": "t", "uid": "u", "panels": []any{map[string]any{
-			"title": "row", "panels": []any{map[string]any{"title": "p", "targets": []any{map[string]any{"expr": tt.expr, "legendFormat": tt.legend}}}},
+			"title": "row", "panels": []any{map[string]any{"title": "p",
+				"targets": []any{map[string]any{"expr": tt.expr, "legendFormat": tt.legend}}}},
 		}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if problems, _ := readTable(t).dashboardProblems(content); !slices.ContainsFunc(problems, func(p string) bool { return strings.Contains(p, tt.want) }) {
+		if problems, _ := readTable(t).dashboardProblems(content); !slices.ContainsFunc(problems,
+			func(p string) bool { return strings.Contains(p, tt.want) }) {
 			t.Errorf("%s: found %q, want %s", tt.expr, problems, tt.want)
 		}
 	}

@@ -77,14 +77,15 @@ of the last one.`,
 }
 
 func accountListing() *show.Listing[accountRow] {
-	return &show.Listing[accountRow]{Empty: "There is no account yet: payersync accounts apply DIR makes one.", Columns: []show.Column[accountRow]{
-		{Name: "name", Title: "Name", Cell: func(r accountRow) string { return r.Name }},
-		{Name: "state", Title: "State", Cell: func(r accountRow) string { return string(r.State) }},
-		show.Number("version", "Version", func(r accountRow) int64 { return r.Version }),
-		show.Moment("made_at", "", func(r accountRow) time.Time { return r.MadeAt }),
-		show.Moment("changed_at", "Changed", func(r accountRow) time.Time { return r.ChangedAt }),
-		{Name: "author", Title: "By", Cell: func(r accountRow) string { return r.Author }},
-	}}
+	return &show.Listing[accountRow]{Empty: "There is no account yet: payersync accounts apply DIR makes one.",
+		Columns: []show.Column[accountRow]{
+			{Name: "name", Title: "Name", Cell: func(r accountRow) string { return r.Name }},
+			{Name: "state", Title: "State", Cell: func(r accountRow) string { return string(r.State) }},
+			show.Number("version", "Version", func(r accountRow) int64 { return r.Version }),
+			show.Moment("made_at", "", func(r accountRow) time.Time { return r.MadeAt }),
+			show.Moment("changed_at", "Changed", func(r accountRow) time.Time { return r.ChangedAt }),
+			{Name: "author", Title: "By", Cell: func(r accountRow) string { return r.Author }},
+		}}
 }
 
 // accountReport is the output of `accounts list --show --output json`.
@@ -147,14 +148,16 @@ func (a *app) showAccount(r accountReport) error {
 }
 
 func (a *app) accountsStateCmd(to state.AccountState) *cobra.Command {
-	call, short, long := "pause", "Do nothing more for an account, until --undo", `Nodes stop reading and sending for the account within seconds. They keep its webhooks,
+	call, short, long := "pause", "Do nothing more for an account, until --undo",
+		`Nodes stop reading and sending for the account within seconds. They keep its webhooks,
 and process them after payersync accounts pause --undo. Commands that read or send for the
 account refuse to start, and running ones stop as if interrupted. Commands that only
 show its ledger still work, and so do other accounts. payersync check still checks the
 account, and says whether it could run. The account's audit log keeps your name and
 the reason.`
 	if to == state.AccountActive {
-		call, short, long = "pause --undo", "Resume a paused account", `Everything is done for the account again, beginning with the webhooks that came
+		call, short, long = "pause --undo", "Resume a paused account",
+			`Everything is done for the account again, beginning with the webhooks that came
 meanwhile. The account's audit log keeps who resumed it and why.`
 	}
 	var reason string
@@ -203,7 +206,8 @@ You cannot undo this. The command asks for the account's name; --confirm NAME an
 				}
 			}
 			if confirm != args[0] {
-				return usage.Errorf("cannot erase account %s: %q is another name, so nothing was done; say the same twice", args[0], confirm)
+				return usage.Errorf("cannot erase account %s: %q is another name, so nothing was done; say the same twice", args[0],
+					confirm)
 			}
 			i, err := server.Erase(cmd.Context(), args[0], state.Entry{Actor: actor(), Reason: reason})
 			if err != nil {
@@ -287,7 +291,9 @@ A key is 32 random bytes in base64, in a file readable only by you.`,
 			if err != nil {
 				return err
 			}
-			sure, err := a.Confirms(cmd.Context(), yes, "cannot wrap the keys of accounts anew without a yes, so nothing was done", "Shall the keys of all accounts be wrapped with that of "+file+"?")
+			sure, err := a.Confirms(cmd.Context(), yes,
+				"cannot wrap the keys of accounts anew without a yes, so nothing was done",
+				"Shall the keys of all accounts be wrapped with that of "+file+"?")
 			if err != nil {
 				return err
 			}
@@ -299,7 +305,8 @@ A key is 32 random bytes in base64, in a file readable only by you.`,
 			if r.Accounts, err = server.Rewrap(cmd.Context(), key); err != nil {
 				return err
 			}
-			a.Say("The keys of %s are wrapped anew. Name %s in ledger.key_encryption_key of every node, and start them again.", connector.Plural(r.Accounts, "account"), file)
+			a.Say("The keys of %s are wrapped anew. Name %s in ledger.key_encryption_key of every node, and start them again.",
+				connector.Plural(r.Accounts, "account"), file)
 			return a.Result(r)
 		},
 	}

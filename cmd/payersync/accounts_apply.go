@@ -94,7 +94,8 @@ func (a *app) applyAccounts(ctx context.Context, dir string, key []byte, by stat
 		return err
 	}
 	if key != nil && len(folders) != 1 {
-		return usage.Errorf("--key-file is the key of one ledger, and %s has %d accounts; name the folder of the one", dir, len(folders))
+		return usage.Errorf("--key-file is the key of one ledger, and %s has %d accounts; name the folder of the one", dir,
+			len(folders))
 	}
 	var changes []accountChange
 	var wrong []error
@@ -125,7 +126,8 @@ func (a *app) applyAccounts(ctx context.Context, dir string, key []byte, by stat
 		a.sayChange(c)
 	}
 	if open > 0 {
-		if yes, err = a.Confirms(ctx, yes, "cannot change accounts without a yes, so none was changed", "Change "+connector.Plural(open, "account")+"?"); err != nil {
+		if yes, err = a.Confirms(ctx, yes, "cannot change accounts without a yes, so none was changed",
+			"Change "+connector.Plural(open, "account")+"?"); err != nil {
 			return err
 		}
 	}
@@ -202,7 +204,8 @@ func accountFolders(dir string) (out []string, err error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, usage.Errorf("there is no account in %s; put %s into a folder with the account's name there", dir, config.AccountFile)
+		return nil, usage.Errorf("there is no account in %s; put %s into a folder with the account's name there", dir,
+			config.AccountFile)
 	}
 	return out, nil
 }
@@ -215,7 +218,8 @@ func (a *app) accountChange(ctx context.Context, server *state.Server, folder st
 		return c, err
 	}
 	if c.files[config.AccountFile] == nil {
-		return c, fmt.Errorf("there is no %s in %s; write one, or move folders that are no accounts elsewhere", config.AccountFile, folder)
+		return c, fmt.Errorf("there is no %s in %s; write one, or move folders that are no accounts elsewhere",
+			config.AccountFile, folder)
 	}
 	cfg, err := a.checkAccount(ctx, folder, c.Account)
 	if err := errors.Join(state.CheckFiles(c.Account, c.files), err); err != nil {
@@ -241,7 +245,9 @@ func (a *app) accountChange(ctx context.Context, server *state.Server, folder st
 		if was && is && bytes.Equal(before, after) {
 			continue
 		}
-		f := accountFileChange{Name: name, Change: map[[2]bool]string{{false, true}: "added", {true, false}: "removed", {true, true}: "changed"}[[2]bool{was, is}]}
+		f := accountFileChange{Name: name,
+			Change: map[[2]bool]string{{false, true}: "added", {true, false}: "removed",
+				{true, true}: "changed"}[[2]bool{was, is}]}
 		old, oldShown := shownBefore[name]
 		if text, newShown := shown[name]; (!was || oldShown) && (!is || newShown) {
 			f.Diff = string(diff.Diff(c.Account+"/"+name+" as it is", old, c.Account+"/"+name, text))

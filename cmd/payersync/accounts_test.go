@@ -33,15 +33,19 @@ func newHousehold(t *testing.T, worlds map[string]*world) *household {
 	for name, w := range worlds {
 		w.must(os.Symlink(w.dir, filepath.Join(books, name)))
 		config, _, _ := strings.Cut(w.config(), "server:")
-		config = strings.NewReplacer("env:BILLING_CLIENT_SECRET", "file:secrets/client", "customers.csv", filepath.Join(books, name, "customers.csv"), "file:webhook.secret", "file:secrets/webhook").Replace(config)
-		for file, text := range map[string]string{"account.yaml": config, "mapping.yaml": worldMapping, "secrets/client": clientSecret + "\n", "secrets/webhook": webhookSecret + "\n", ".git/config": "no file of an account"} {
+		config = strings.NewReplacer("env:BILLING_CLIENT_SECRET", "file:secrets/client", "customers.csv",
+			filepath.Join(books, name, "customers.csv"), "file:webhook.secret", "file:secrets/webhook").Replace(config)
+		for file, text := range map[string]string{"account.yaml": config, "mapping.yaml": worldMapping,
+			"secrets/client": clientSecret + "\n", "secrets/webhook": webhookSecret + "\n",
+			".git/config": "no file of an account"} {
 			f.put(t, name+"/"+file, text)
 		}
 	}
 	f.world = worlds[slices.Sorted(maps.Keys(worlds))[0]]
 	f.write("dsn", dsn)
 	f.write("kek", firstKEK)
-	f.write("payersync.yaml", "ledger: {postgres: file:dsn, key_encryption_key: file:kek, connections: 8}\naccounts: {files: ["+books+"], networks: [127.0.0.0/8]}\n")
+	f.write("payersync.yaml",
+		"ledger: {postgres: file:dsn, key_encryption_key: file:kek, connections: 8}\naccounts: {files: ["+books+"], networks: [127.0.0.0/8]}\n")
 	return f
 }
 
@@ -80,7 +84,8 @@ func says(t *testing.T, r result, texts ...string) {
 // keepsSecret fails if a command's output contains a secret of a household.
 func keepsSecret(t *testing.T, r result, more ...string) {
 	t.Helper()
-	for _, secret := range append(more, clientSecret, webhookSecret, strings.TrimSpace(firstKEK), strings.TrimSpace(secondKEK)) {
+	for _, secret := range append(more, clientSecret, webhookSecret, strings.TrimSpace(firstKEK),
+		strings.TrimSpace(secondKEK)) {
 		if strings.Contains(r.out+r.errOut, secret) {
 			t.Errorf("a secret is shown:\n%s%s", r.out, r.errOut)
 		}
@@ -118,14 +123,16 @@ func TestTwoAccountsOfADatabaseSeeNothingOfEachOther(t *testing.T) {
 		if need.what == "" || need.what == needsSecrets {
 			continue
 		}
-		args := append(strings.Fields(path)[1:], strings.Fields(strings.NewReplacer("MANDATE", mandate, "VERSION", version, "BACKUPS", f.dir).Replace(need.args))...)
+		args := append(strings.Fields(path)[1:],
+			strings.Fields(strings.NewReplacer("MANDATE", mandate, "VERSION", version, "BACKUPS", f.dir).Replace(need.args))...)
 		r := f.run(append(args, "--account", harbour)...)
 		if text := r.out + r.errOut; strings.Contains(text, "Fjord") || strings.Contains(text, "F0000") {
 			t.Errorf("%s shows what is another account's:\n%s", path, text)
 		}
 		keepsSecret(t, r)
 	}
-	if s := decode[statusReport](t, f.expect(exitDone, "status", "--account", fjord, "--output", "json")); s.Payers["linked"] != 4 {
+	if s := decode[statusReport](t,
+		f.expect(exitDone, "status", "--account", fjord, "--output", "json")); s.Payers["linked"] != 4 {
 		t.Errorf("the other account has %v", s.Payers)
 	}
 	if left, _ := filepath.Glob(".letters*"); len(left) > 0 {
@@ -185,10 +192,13 @@ func TestAMistakeInOneOfTwoFoldersChangesNoAccount(t *testing.T) {
 	f := newHousehold(t, map[string]*world{"harbour": newWorld(t, people(1)), "fjord": newWorld(t, people(1))})
 	for name, c := range map[string]struct{ file, old, text, says string }{
 		"the configuration": {"harbour/account.yaml", "guards:", "gards:", "account harbour: account.yaml:"},
-		"a mapping":         {"fjord/mapping.yaml", "trim(Name)", "trim(Nmae)", "account fjord: connection acme: mapping.yaml:5:"},
-		"a secret":          {"fjord/account.yaml", "file:secrets/client", "env:BILLING_CLIENT_SECRET", "write file:NAME"},
-		"a node's file":     {"harbour/account.yaml", "/harbour/customers.csv", "/../payersync.yaml", "connections[0].source.path of account harbour is"},
-		"a lost file":       {"harbour/account.yaml", "mapping: mapping.yaml", "mapping: none.yaml", "the mapping cannot be read"},
+		"a mapping": {"fjord/mapping.yaml", "trim(Name)", "trim(Nmae)",
+			"account fjord: connection acme: mapping.yaml:5:"},
+		"a secret": {"fjord/account.yaml", "file:secrets/client", "env:BILLING_CLIENT_SECRET", "write file:NAME"},
+		"a node's file": {"harbour/account.yaml", "/harbour/customers.csv", "/../payersync.yaml",
+			"connections[0].source.path of account harbour is"},
+		"a lost file": {"harbour/account.yaml", "mapping: mapping.yaml", "mapping: none.yaml",
+			"the mapping cannot be read"},
 	} {
 		f.change(t, c.file, c.old, c.text)
 		r := f.expect(exitUsage, "accounts", "apply", f.folders, "--yes")
@@ -200,7 +210,8 @@ func TestAMistakeInOneOfTwoFoldersChangesNoAccount(t *testing.T) {
 		f.change(t, c.file, c.text, c.old)
 	}
 	f.put(t, "notes/todo.txt", "no account")
-	says(t, f.expect(exitUsage, "accounts", "apply", f.folders, "--yes"), "no account was changed", "account notes: there is no account.yaml in ")
+	says(t, f.expect(exitUsage, "accounts", "apply", f.folders, "--yes"), "no account was changed",
+		"account notes: there is no account.yaml in ")
 	f.drop(t, "notes/todo.txt")
 	f.drop(t, "notes")
 	f.expect(exitDone, "accounts", "apply", f.folders, "--yes")
@@ -210,15 +221,18 @@ func TestAMistakeInOneOfTwoFoldersChangesNoAccount(t *testing.T) {
 func TestWhatAccountsApplyWouldChangeIsShownWithoutSecrets(t *testing.T) {
 	t.Parallel()
 	f := newHousehold(t, map[string]*world{"harbour": newWorld(t, people(1))})
-	says(t, f.expect(exitUsage, "accounts", "apply", f.folders), "Account harbour is new.", "secrets/client: added", "add --yes")
+	says(t, f.expect(exitUsage, "accounts", "apply", f.folders), "Account harbour is new.", "secrets/client: added",
+		"add --yes")
 	f.expect(exitDone, "accounts", "apply", f.folders, "--yes")
-	says(t, f.expect(exitDone, "accounts", "apply", filepath.Join(f.folders, "harbour")), "Account harbour stays as it is.")
+	says(t, f.expect(exitDone, "accounts", "apply", filepath.Join(f.folders, "harbour")),
+		"Account harbour stays as it is.")
 
 	f.change(t, "harbour/mapping.yaml", "trim(Phone)", "upper(Phone)")
 	f.put(t, "harbour/secrets/client", "hunter2-another-secret\n")
 	f.change(t, "harbour/account.yaml", "file:secrets/webhook", "hunter2-literal-of-thirty-two-bytes")
 	shown := f.expect(exitDone, "accounts", "apply", f.folders, "--yes", "--reason", "spaces")
-	says(t, shown, "Account harbour changes.", `-    - {name: trim(Name), email: lower(trim(Email)), phone: trim(Phone)}`, `+    - {name: trim(Name), email: lower(trim(Email)), phone: upper(Phone)}`,
+	says(t, shown, "Account harbour changes.", `-    - {name: trim(Name), email: lower(trim(Email)), phone: trim(Phone)}`,
+		`+    - {name: trim(Name), email: lower(trim(Email)), phone: upper(Phone)}`,
 		"secrets/client: changed", "[redacted]", "Account harbour has version 2 now.")
 	keepsSecret(t, shown, "hunter2-another-secret", "hunter2-literal")
 
@@ -227,7 +241,8 @@ func TestWhatAccountsApplyWouldChangeIsShownWithoutSecrets(t *testing.T) {
 	r := f.expect(exitDone, "accounts", "apply", f.folders, "--yes", "--output", "json")
 	keepsSecret(t, r, "literal-of-thirty-two", "hunter2-literal")
 	got := decode[accountChange](t, r)
-	if len(got.Files) != 2 || got.Files[0] != (accountFileChange{"account.yaml", "changed", ""}) || got.Files[1] != (accountFileChange{"secrets/webhook", "removed", ""}) || got.Version != 3 || !got.Applied {
+	if len(got.Files) != 2 || got.Files[0] != (accountFileChange{"account.yaml", "changed", ""}) ||
+		got.Files[1] != (accountFileChange{"secrets/webhook", "removed", ""}) || got.Version != 3 || !got.Applied {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -250,25 +265,31 @@ func TestTheOnlyAccountIsMeantWhereNoneIsNamed(t *testing.T) {
 	f.expect(exitDone, "accounts", "apply", f.folders, "--yes", "--reason", "the first")
 	f.expect(exitDone, "sync")
 	f.expectOnePerRow(rows)
-	for _, args := range [][]string{{"ledger", "backup", f.dir}, {"ledger", "rekey", "--yes"}, {"ledger", "restore", f.path("dsn")}, {"ledger", "verify", f.path("dsn")}} {
+	for _, args := range [][]string{{"ledger", "backup", f.dir}, {"ledger", "rekey", "--yes"},
+		{"ledger", "restore", f.path("dsn")}, {"ledger", "verify", f.path("dsn")}} {
 		says(t, f.expect(exitFailed, args...), "a ledger that is a file", "PostgreSQL")
 	}
 	f.expect(exitDone, "ledger", "verify")
 	f.expect(exitDone, "check")
-	says(t, f.expect(exitUsage, "mapping", "rollback", hashOf([]byte(worldMapping))[:shortHash]), "payersync accounts apply")
+	says(t, f.expect(exitUsage, "mapping", "rollback", hashOf([]byte(worldMapping))[:shortHash]),
+		"payersync accounts apply")
 
 	shown := f.expect(exitDone, "accounts", "list", "--show", "harbour")
 	says(t, shown, "account.yaml, mapping.yaml, secrets/client")
 	if strings.Contains(shown.out, "/webhooks/") {
 		t.Errorf("the path of webhooks is shown: %s", shown.out)
 	}
-	if r := decode[accountReport](t, f.expect(exitDone, "accounts", "list", "--show", "harbour", "--show-token", "--output", "json")); len(r.Webhooks) < len("/webhooks/")+26 || r.State != "active" {
+	if r := decode[accountReport](t,
+		f.expect(exitDone, "accounts", "list", "--show", "harbour", "--show-token", "--output",
+			"json")); len(r.Webhooks) < len("/webhooks/")+26 || r.State != "active" {
 		t.Errorf("got %+v", r)
 	}
 	says(t, f.expect(exitDone, "accounts", "pause", "harbour", "--reason", "a holiday"), "is paused")
 	f.export(foreigners(3)...)
 	sent := f.box.Writes()
-	for _, args := range [][]string{{"sync"}, {"backfill", "--yes"}, {"plan"}, {"sweep"}, {"webhooks", "subscribe", "--yes"}, {"webhooks", "subscribe", "--test"}, {"connect", "books"}, {"letters", "preview", "--test", "--to", "me@harbour.example"}, {"alerts", "send"}, {"environment"}} {
+	for _, args := range [][]string{{"sync"}, {"backfill", "--yes"}, {"plan"}, {"sweep"},
+		{"webhooks", "subscribe", "--yes"}, {"webhooks", "subscribe", "--test"}, {"connect", "books"},
+		{"letters", "preview", "--test", "--to", "me@harbour.example"}, {"alerts", "send"}, {"environment"}} {
 		says(t, f.expect(exitFailed, args...), "for account harbour: it is paused", "payersync accounts pause --undo harbour")
 	}
 	if n := f.box.Writes() - sent; n > 0 {
@@ -288,11 +309,14 @@ func TestAKeyInVaultIsRefusedWithTheWayOutAndNothingIsChanged(t *testing.T) {
 	f := newHousehold(t, map[string]*world{"harbour": newWorld(t, people(1)), "fjord": newWorld(t, people(1))})
 	f.expect(exitDone, "accounts", "apply", f.folders, "--yes")
 	f.write("kek.vault", "vault:v1:AAAA\n")
-	says(t, f.expect(exitFailed, "accounts", "key", "--rewrap", "--new-key", f.path("kek.vault"), "--yes"), "no longer opens those")
+	says(t, f.expect(exitFailed, "accounts", "key", "--rewrap", "--new-key", f.path("kek.vault"), "--yes"),
+		"no longer opens those")
 	f.expect(exitDone, "status", "--account", "harbour")
 	f.write("kek", "vault:v1:AAAA\n")
-	for _, args := range [][]string{{"status", "--account", "harbour"}, {"sync", "--account", "harbour"}, {"serve"}, {"accounts", "list"}, {"accounts", "apply", f.folders, "--yes"}} {
-		says(t, f.expect(exitUsage, args...), "it is a ciphertext of Vault or OpenBao", "With the version before, run payersync accounts rewrap --new-key FILE")
+	for _, args := range [][]string{{"status", "--account", "harbour"}, {"sync", "--account", "harbour"}, {"serve"},
+		{"accounts", "list"}, {"accounts", "apply", f.folders, "--yes"}} {
+		says(t, f.expect(exitUsage, args...), "it is a ciphertext of Vault or OpenBao",
+			"With the version before, run payersync accounts rewrap --new-key FILE")
 	}
 	f.write("kek", firstKEK)
 	f.expect(exitDone, "status", "--account", "harbour")
@@ -303,12 +327,15 @@ func TestAccountsGoOnWithAnotherKeyEncryptionKeyAlone(t *testing.T) {
 	f := newHousehold(t, map[string]*world{"harbour": newWorld(t, people(1)), "fjord": newWorld(t, people(1))})
 	f.expect(exitDone, "accounts", "apply", f.folders, "--yes")
 	f.write("kek.new", secondKEK)
-	says(t, f.expect(exitUsage, "accounts", "key", "--rewrap", "--new-key", f.path("kek.new")), "without a yes", "add --yes")
+	says(t, f.expect(exitUsage, "accounts", "key", "--rewrap", "--new-key", f.path("kek.new")), "without a yes",
+		"add --yes")
 	keepsSecret(t, f.expect(exitDone, "accounts", "key", "--rewrap", "--new-key", f.path("kek.new"), "--yes"))
-	says(t, f.expect(exitFailed, "status", "--account", "harbour"), "cannot open the keys of accounts", "is wrapped with the key", "Name the file of the other")
+	says(t, f.expect(exitFailed, "status", "--account", "harbour"), "cannot open the keys of accounts",
+		"is wrapped with the key", "Name the file of the other")
 	all := f.expect(exitFailed, "status", "--output", "json")
 	keepsSecret(t, all)
-	if r := decode[fleetStatus](t, all); r.Need != 2 || len(r.Accounts) != 2 || !strings.Contains(r.Accounts[0].Problem, "is wrapped with the key") {
+	if r := decode[fleetStatus](t, all); r.Need != 2 || len(r.Accounts) != 2 ||
+		!strings.Contains(r.Accounts[0].Problem, "is wrapped with the key") {
 		t.Errorf("with the other key all accounts are %+v", r)
 	}
 	f.write("kek", secondKEK)
@@ -319,7 +346,8 @@ func TestAccountsGoOnWithAnotherKeyEncryptionKeyAlone(t *testing.T) {
 	says(t, f.expect(exitFailed, "status", "--account", "harbour"), "It was erased")
 	says(t, f.expect(exitDone, "accounts", "list", "--show", "harbour"), "leaving", "the account was erased")
 	f.expect(exitDone, "sync", "--account", "fjord")
-	if r := decode[fleetStatus](t, f.expect(exitDone, "status", "--all", "--output", "json")); r.Counts["leaving"] != 1 || len(r.Accounts) != 2 || r.Accounts[0].LastRun == nil {
+	if r := decode[fleetStatus](t, f.expect(exitDone, "status", "--all", "--output", "json")); r.Counts["leaving"] != 1 ||
+		len(r.Accounts) != 2 || r.Accounts[0].LastRun == nil {
 		t.Errorf("after one was erased all accounts are %+v", r)
 	}
 }

@@ -182,13 +182,15 @@ func (a *app) agrees(ctx context.Context, p office.Proposal, when asking, yes bo
 	v := p.Preview()
 	a.sayPreview(v)
 	for _, of := range p.Successors {
-		a.Say("To move the customer and its mandate there instead: payersync payers moved %s --from %s --reason TEXT", show.Visible(of.SourceID), show.Visible(p.Record.SourceID))
+		a.Say("To move the customer and its mandate there instead: payersync payers moved %s --from %s --reason TEXT",
+			show.Visible(of.SourceID), show.Visible(p.Record.SourceID))
 	}
 	if when == asksAtTerminal && a.Unasked() != "" {
 		return true, nil
 	}
 	about := show.Visible(cmp.Or(p.Record.SourceID, p.Delivery, office.Subscription))
-	sure, err := a.Confirms(ctx, yes, fmt.Sprintf("cannot do this for %s without a yes, so nothing was changed", about), v.Title+"?")
+	sure, err := a.Confirms(ctx, yes, fmt.Sprintf("cannot do this for %s without a yes, so nothing was changed", about),
+		v.Title+"?")
 	if err == nil && !sure {
 		a.Say("Nothing was changed.")
 	}
@@ -196,7 +198,8 @@ func (a *app) agrees(ctx context.Context, p office.Proposal, when asking, yes bo
 }
 
 // act performs an act, after the person agrees. It reports false for a no.
-func (a *app) act(ctx context.Context, s *session.Session, d office.Decision, when asking, reason string, yes bool) (out office.Outcome, sure bool, err error) {
+func (a *app) act(ctx context.Context, s *session.Session, d office.Decision, when asking, reason string,
+	yes bool) (out office.Outcome, sure bool, err error) {
 	p, err := a.attentionOf(s).Propose(ctx, d)
 	if err != nil {
 		return out, false, err
@@ -229,7 +232,8 @@ func (a *app) sayPreview(v office.Preview) {
 // wordsOf returns the words of the command of a way out. A word in capitals stands for an id that the person must add,
 // and why for the reason.
 func wordsOf(w office.WayOut) []string {
-	ids := map[string]string{"RECORD": w.Decision.Record.SourceID, "OTHER": w.Decision.Other.SourceID, "CUSTOMER": w.Decision.Customer, "DELIVERY": w.Decision.Delivery}
+	ids := map[string]string{"RECORD": w.Decision.Record.SourceID, "OTHER": w.Decision.Other.SourceID,
+		"CUSTOMER": w.Decision.Customer, "DELIVERY": w.Decision.Delivery}
 	words := strings.Fields("payersync " + actCommands[w.Decision.Act])
 	for i, word := range words {
 		if id := ids[word]; id != "" {

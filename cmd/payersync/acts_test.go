@@ -58,7 +58,8 @@ func TestEveryActAndEveryStepHasACommand(t *testing.T) {
 			continue
 		}
 		exists(do, stepCommands[connector.Do(do)])
-		if line := stepCommand(connector.Step{Do: connector.Do(do), Of: "x", Connection: "acme"}); strings.Contains(line, "OF") || strings.Contains(line, "CONNECTION") {
+		if line := stepCommand(connector.Step{Do: connector.Do(do), Of: "x", Connection: "acme"}); strings.Contains(line,
+			"OF") || strings.Contains(line, "CONNECTION") {
 			t.Errorf("%s is written %q", do, line)
 		}
 	}

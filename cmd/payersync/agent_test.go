@@ -57,7 +57,8 @@ func newAgents(t *testing.T) *agents {
 func probed(c *config.Config, kind string, s config.Source) {
 	s.Kind = kind
 	tokens := oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "a"})
-	source, err := s.Open(config.SourceDeps{HTTP: c.Client(transport.Options{Retries: -1}), Token: tokens, Limiter: &accountingtest.Limiter{}, Now: time.Now})
+	source, err := s.Open(config.SourceDeps{HTTP: c.Client(transport.Options{Retries: -1}), Token: tokens,
+		Limiter: &accountingtest.Limiter{}, Now: time.Now})
 	if err != nil {
 		panic(err)
 	}
@@ -74,7 +75,9 @@ func TestEveryRequestCarriesTheVersionOfPayersync(t *testing.T) { //nolint:paral
 	client := func() *transport.Client { return cfg.Client(transport.Options{Retries: -1}) }
 	for name, send := range map[string]func(ctx context.Context, at string){
 		"billing service and its tokens": func(ctx context.Context, at string) {
-			c, err := billing.New(billing.Config{BaseURL: at + "/api", AuthURL: at + "/oauth2/token", ClientID: "id", ClientSecret: connector.NewSecret("secret"), RedirectURL: "https://app.example.com/", Dialect: billing.Standard(), HTTP: client(), Now: time.Now})
+			c, err := billing.New(billing.Config{BaseURL: at + "/api", AuthURL: at + "/oauth2/token", ClientID: "id",
+				ClientSecret: connector.NewSecret("secret"), RedirectURL: "https://app.example.com/", Dialect: billing.Standard(),
+				HTTP: client(), Now: time.Now})
 			if err != nil {
 				panic(err)
 			}
@@ -87,17 +90,20 @@ func TestEveryRequestCarriesTheVersionOfPayersync(t *testing.T) { //nolint:paral
 			probed(cfg, config.KindQuickBooks, config.Source{QuickBooks: quickbooks.Config{BaseURL: at, Company: "1"}})
 		},
 		"Tryton": func(_ context.Context, at string) {
-			probed(cfg, config.KindTryton, config.Source{Tryton: tryton.Config{URL: at, Database: "d", User: "u", Password: connector.NewSecret("p")}})
+			probed(cfg, config.KindTryton,
+				config.Source{Tryton: tryton.Config{URL: at, Database: "d", User: "u", Password: connector.NewSecret("p")}})
 		},
 		"tokens of an app": func(_ context.Context, at string) {
-			p := credentials.Provider{OAuth: oauth2.Config{ClientID: "id", ClientSecret: "secret", Endpoint: oauth2.Endpoint{TokenURL: at}}, HTTP: client().HTTPClient(transport.IfNoEffect)}
+			p := credentials.Provider{OAuth: oauth2.Config{ClientID: "id", ClientSecret: "secret",
+				Endpoint: oauth2.Endpoint{TokenURL: at}}, HTTP: client().HTTPClient(transport.IfNoEffect)}
 			_, _ = credentials.NewApp(p, time.Now).Token()
 		},
 		"OpenID provider": func(ctx context.Context, at string) {
 			_, _ = (&pages.Provider{Issuer: at, HTTP: client().HTTPClient(transport.IfNoEffect)}).Discover(ctx)
 		},
 		"webhooks of alarms": func(ctx context.Context, at string) {
-			_, _ = (&webhook.Receiver{URL: at, Secret: connector.NewSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"), HTTP: client(), Now: time.Now}).Send(ctx, "1", []byte("{}"))
+			_, _ = (&webhook.Receiver{URL: at, Secret: connector.NewSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
+				HTTP: client(), Now: time.Now}).Send(ctx, "1", []byte("{}"))
 		},
 		"through a proxy": func(ctx context.Context, at string) {
 			proxy, _ := url.Parse(at)
@@ -134,9 +140,11 @@ func TestEveryRequestCarriesTheVersionOfPayersync(t *testing.T) { //nolint:paral
 // A client from elsewhere would be Go-http-client: all use package transport.
 func TestNoClientIsMadeThatDoesNotSayItsVersion(t *testing.T) {
 	t.Parallel()
-	allowed := []string{"connector/transport/", "connector/sandbox/", "connector/simulation/", "connector/billing/token.go"} // the last wraps the client that it was given
+	allowed := []string{"connector/transport/", "connector/sandbox/", "connector/simulation/",
+		"connector/billing/token.go"} // the last wraps the client that it was given
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "test/") {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||
+			strings.Contains(path, "test/") {
 			return err
 		}
 		name := filepath.ToSlash(strings.TrimPrefix(path, "../../"))
@@ -170,7 +178,8 @@ func clientsWithoutVersion(file *ast.File) (out []string) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.SelectorExpr:
-			if slices.Contains([]string{"http.DefaultClient", "http.DefaultTransport", "http.Get", "http.Post", "http.PostForm", "http.Head"}, of(n)) {
+			if slices.Contains([]string{"http.DefaultClient", "http.DefaultTransport", "http.Get", "http.Post", "http.PostForm",
+				"http.Head"}, of(n)) {
 				out = append(out, of(n))
 			}
 		case *ast.CompositeLit:

@@ -28,7 +28,8 @@ type alarms struct {
 	done   func()
 	failed string // why the last look failed, as it was logged
 
-	from  time.Time                              // since when jobs are run; zero for the time when a configuration came in force
+	// since when jobs are run; zero for the time when a configuration came in force
+	from  time.Time
 	skip  func() bool                            // whether nothing can be news; nil for never
 	begin func()                                 // called when a check begins; may be nil
 	keep  func(ctx context.Context, l alarmLook) // is told of each look; nil for nobody

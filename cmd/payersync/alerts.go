@@ -39,8 +39,10 @@ func (a *app) alertsCmd() *cobra.Command {
 // expected is the state expected by the configuration.
 func (a *app) expected(s *session.Session) condition.Expected {
 	e := condition.Expected{
-		Jobs: a.jobs(s), Webhooks: s.Config.Billing.Webhook != nil, Letters: s.Config.Letters.Sender == string(letters.SenderPayersync), Time: show.Time,
-		Has: func(connection string) bool { return s.Config.Has(connection) == nil }, ReliesOn: s.Config.ReliesOn, Writes: s.Config.WritesTo,
+		Jobs: a.jobs(s), Webhooks: s.Config.Billing.Webhook != nil,
+		Letters: s.Config.Letters.Sender == string(letters.SenderPayersync), Time: show.Time,
+		Has: func(connection string) bool { return s.Config.Has(connection) == nil }, ReliesOn: s.Config.ReliesOn,
+		Writes: s.Config.WritesTo,
 		Knows:  eventPaths(s).Known,
 		TwoWay: s.Config.FindsTwoWay, Command: stepCommand,
 	}
@@ -95,7 +97,8 @@ func (a *app) alertRows(ctx context.Context, s *session.Session) ([]alertRow, er
 	told := map[[2]string][]toldRow{}
 	for _, o := range open {
 		if o.OverAt.IsZero() {
-			told[[2]string{o.Code, o.Subject}] = append(told[[2]string{o.Code, o.Subject}], toldRow{o.Way, o.NoticedAt, o.MadeAt, o.SentAt})
+			told[[2]string{o.Code, o.Subject}] = append(told[[2]string{o.Code, o.Subject}],
+				toldRow{o.Way, o.NoticedAt, o.MadeAt, o.SentAt})
 		}
 	}
 	rows := make([]alertRow, len(found))
@@ -151,7 +154,8 @@ side. If the way works, the next check also sends the messages that wait for it.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withAlerts(cmd.Context(), func(t *alarm.Teller) error {
 				if names := wayNames(t.Ways); len(args) == 1 && !slices.Contains(names, args[0]) {
-					return usage.Errorf("alerts.ways has no way %q%s; the configuration has %s", args[0], didYouMean(args[0], names), strings.Join(names, ", "))
+					return usage.Errorf("alerts.ways has no way %q%s; the configuration has %s", args[0], didYouMean(args[0], names),
+						strings.Join(names, ", "))
 				}
 				return a.tryWays(cmd.Context(), t, args)
 			})
@@ -200,12 +204,14 @@ func (a *app) checkAlerts(ctx context.Context, s *session.Session) []finding {
 	var out []finding
 	for _, w := range s.Config.Alerts.Ways {
 		detail := "nothing had to be told yet; payersync alerts test " + w.Name + " tries it"
-		if i := slices.IndexFunc(last, func(m state.AlarmMessage) bool { return m.Way == w.Name && !m.SentAt.IsZero() }); i >= 0 {
+		if i := slices.IndexFunc(last,
+			func(m state.AlarmMessage) bool { return m.Way == w.Name && !m.SentAt.IsZero() }); i >= 0 {
 			detail = "took the last message on " + show.Time(last[i].SentAt)
 		}
 		found := tell("alerts "+w.Name, detail, nil)
 		if i := slices.IndexFunc(failed, func(c condition.Condition) bool { return c.Subject == w.Name }); i >= 0 {
-			found = finding{Check: found.Check, Detail: failed[i].Sentence, Next: "put alerts.ways right, or its server, then payersync alerts test " + w.Name}
+			found = finding{Check: found.Check, Detail: failed[i].Sentence,
+				Next: "put alerts.ways right, or its server, then payersync alerts test " + w.Name}
 		}
 		out = append(out, found)
 	}
@@ -278,7 +284,8 @@ func (a *app) printSent(e alarm.Event) error {
 		what = "what waited for it"
 	}
 	if e.Err != nil {
-		_, err := fmt.Fprintf(a.Out, "%s was not told %s: %s. It is tried again on %s.\n", e.Way, what, show.Visible(row.Detail), show.Time(e.Next))
+		_, err := fmt.Fprintf(a.Out, "%s was not told %s: %s. It is tried again on %s.\n", e.Way, what,
+			show.Visible(row.Detail), show.Time(e.Next))
 		return err
 	}
 	_, err := fmt.Fprintf(a.Out, "%s was told %s: %s\n", e.Way, what, show.Visible(e.Answer))
@@ -331,12 +338,14 @@ func (a *app) teller(cfg *config.Config, s *session.Session) (*alarm.Teller, fun
 		case w.Email != nil:
 			e := w.Email
 			way.Sender = &alarm.Email{To: e.To, From: e.From, Server: mail.Server{
-				Addr: e.Server, TLS: mail.Encryption(e.TLS), Username: e.Username, Password: e.Password.Secret, HelloName: host, Reach: cfg.Reach(),
+				Addr: e.Server, TLS: mail.Encryption(e.TLS), Username: e.Username, Password: e.Password.Secret, HelloName: host,
+				Reach: cfg.Reach(),
 			}}
 		case w.Webhook != nil:
 			client := cfg.Client(transport.Options{Retries: -1, Now: a.now})
 			clients = append(clients, client)
-			way.Sender = &alarm.Webhook{Receiver: webhook.Receiver{URL: w.Webhook.URL, Secret: w.Webhook.Secret.Secret, HTTP: client, Now: a.now}}
+			way.Sender = &alarm.Webhook{Receiver: webhook.Receiver{URL: w.Webhook.URL, Secret: w.Webhook.Secret.Secret,
+				HTTP: client, Now: a.now}}
 		}
 		t.Ways = append(t.Ways, way)
 	}

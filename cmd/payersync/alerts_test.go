@@ -76,12 +76,14 @@ func (s mailTalk) Data(r io.Reader) error {
 // alerts adds ways of telling to the installation.
 func (w *world) alerts(ways ...string) {
 	w.t.Helper()
-	w.edit("payersync.yaml", "\nlog: {", "\nalerts:\n  name: test\n  ways:\n    - "+strings.Join(ways, "\n    - ")+"\nlog: {")
+	w.edit("payersync.yaml", "\nlog: {",
+		"\nalerts:\n  name: test\n  ways:\n    - "+strings.Join(ways, "\n    - ")+"\nlog: {")
 }
 
 // by returns the way of a mail server.
 func (m *mailServer) by(name, more string) string {
-	return `{name: ` + name + `, email: {to: ops@example.org, from: payersync@example.com, server: "` + m.address + `", tls: none}` + more + `}`
+	return `{name: ` + name + `, email: {to: ops@example.org, from: payersync@example.com, server: "` + m.address +
+		`", tls: none}` + more + `}`
 }
 
 const alertSecret = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
@@ -125,25 +127,31 @@ func TestAMandateThatTheBankCancelsIsTold(t *testing.T) {
 	}
 	w.expect(exitDone, "alerts", "send")
 	for name, mails := range map[string][]string{"office": office.received(), "pager": pager.received()} {
-		if len(mails) != 1 || !strings.Contains(mails[0], "Subject: payersync test: No deliveries arrive; A mandate was cancelled,") || !strings.Contains(mails[0], "cancelled mandate "+mandate+" of record A00001 of acme") {
+		if len(mails) != 1 || !strings.Contains(mails[0],
+			"Subject: payersync test: No deliveries arrive; A mandate was cancelled,") ||
+			!strings.Contains(mails[0], "cancelled mandate "+mandate+" of record A00001 of acme") {
 			t.Fatalf("%s reads %q", name, mails)
 		}
-		if named := strings.Contains(mails[0], "Payer 1"); named != (name == "office") || strings.Contains(mails[0], "payer1@") || strings.Contains(mails[0], "AC04") {
+		if named := strings.Contains(mails[0], "Payer 1"); named != (name == "office") ||
+			strings.Contains(mails[0], "payer1@") || strings.Contains(mails[0], "AC04") {
 			t.Errorf("%s reads:\n%s", name, mails[0])
 		}
 	}
-	if body := await(t, "the webhook", hooked); len(hooked) > 0 || !strings.Contains(body, `"subject":"`+mandate+`"`) || strings.Contains(body, "Payer 1") {
+	if body := await(t, "the webhook", hooked); len(hooked) > 0 || !strings.Contains(body, `"subject":"`+mandate+`"`) ||
+		strings.Contains(body, "Payer 1") {
 		t.Errorf("the webhook says %s, and %d more", body, len(hooked))
 	}
 	listed := w.expect(exitDone, "alerts", "list").out
-	for _, want := range []string{"mandate_cancelled", mandate, "to do    Agree on a new mandate", "office   told on", "hook     told on"} {
+	for _, want := range []string{"mandate_cancelled", mandate, "to do    Agree on a new mandate", "office   told on",
+		"hook     told on"} {
 		if !strings.Contains(listed, want) {
 			t.Errorf("alerts list does not say %q:\n%s", want, listed)
 		}
 	}
 	for _, row := range decodeLines[map[string]any](t, w.expect(exitDone, "alerts", "list", "--output", "json")) {
 		if row["code"] == "mandate_cancelled" {
-			expectSameKeys(t, "alerts list", row, []string{"code", "subject", "connection", "since", "urgent", "sentence", "next", "commands", "told"})
+			expectSameKeys(t, "alerts list", row,
+				[]string{"code", "subject", "connection", "since", "urgent", "sentence", "next", "commands", "told"})
 		}
 	}
 }
@@ -158,12 +166,14 @@ func TestAnAlertWayIsProvenByATest(t *testing.T) {
 	bad.refuse(&smtp.SMTPError{Code: 550, EnhancedCode: smtp.NoEnhancedCode, Message: "no such user"})
 	w.alerts(good.by("good", ""), bad.by("bad", ""))
 	r := w.expect(exitFailed, "alerts", "test")
-	for _, want := range []string{"ok    alerts good", "the test message was taken: ", "FAIL  alerts bad", "550 no such user", "payersync alerts test bad"} {
+	for _, want := range []string{"ok    alerts good", "the test message was taken: ", "FAIL  alerts bad",
+		"550 no such user", "payersync alerts test bad"} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("it does not say %q:\n%s", want, r.out)
 		}
 	}
-	expectKeys(t, w.expect(exitDone, "alerts", "test", "good", "--output", "json"), []string{"check", "ok", "warning", "detail", "next"})
+	expectKeys(t, w.expect(exitDone, "alerts", "test", "good", "--output", "json"),
+		[]string{"check", "ok", "warning", "detail", "next"})
 	if r := w.expect(exitUsage, "alerts", "test", "god"); !strings.Contains(r.errOut, "did you mean good?") {
 		t.Errorf("of an unknown way it says %s", r.errOut)
 	}
@@ -186,7 +196,8 @@ func TestServeTellsOfARunThatFails(t *testing.T) {
 	w.remove("customers.csv")
 	serve := w.serve()
 	eventually(t, "the mail", func() bool { return len(office.received()) > 0 })
-	if mail := office.received()[0]; !strings.Contains(mail, "A run failed, acme") && !strings.Contains(mail, "A job failed, acme") {
+	if mail := office.received()[0]; !strings.Contains(mail, "A run failed, acme") &&
+		!strings.Contains(mail, "A job failed, acme") {
 		t.Errorf("the mail reads:\n%s", mail)
 	}
 	eventually(t, "the refusal", func() bool {
@@ -196,7 +207,8 @@ func TestServeTellsOfARunThatFails(t *testing.T) {
 	if !strings.Contains(errOut, `"msg":"alarms told"`) || strings.Contains(errOut, "ops@example.org") {
 		t.Errorf("the log says:\n%s", errOut)
 	}
-	if check := w.run("check").out; !strings.Contains(check, "FAIL  alerts pager") || !strings.Contains(check, "ok    alerts office") {
+	if check := w.run("check").out; !strings.Contains(check, "FAIL  alerts pager") ||
+		!strings.Contains(check, "ok    alerts office") {
 		t.Errorf("check says:\n%s", check)
 	}
 }
@@ -218,7 +230,8 @@ func TestALedgerThatCannotBeOpenedIsTold(t *testing.T) {
 		}
 	}
 	got := office.received()
-	if len(got) != 2 || !strings.Contains(got[0], "The ledger cannot be written to") || messageID(got[0]) != messageID(got[1]) {
+	if len(got) != 2 || !strings.Contains(got[0], "The ledger cannot be written to") ||
+		messageID(got[0]) != messageID(got[1]) {
 		t.Errorf("the mails are %q", got)
 	}
 }
@@ -235,7 +248,8 @@ func TestAnUnknownTypeOfEventIsToldOnceWhenServeIsRestarted(t *testing.T) {
 	w := newWorld(t, people(1))
 	office := newMailServer(t)
 	w.alerts(office.by("office", ""))
-	w.edit("payersync.yaml", "mapping: mapping.yaml}", "mapping: mapping.yaml, schedule: \"@every 2s\"}") // serve looks when a job has ended
+	// serve looks when a job has ended
+	w.edit("payersync.yaml", "mapping: mapping.yaml}", "mapping: mapping.yaml, schedule: \"@every 2s\"}")
 	w.expect(exitDone, "sync")
 	deliver := func(eventType, id string) {
 		t.Helper()
@@ -264,7 +278,8 @@ func TestAnUnknownTypeOfEventIsToldOnceWhenServeIsRestarted(t *testing.T) {
 	if n := told("dispute.opened"); n != 1 {
 		t.Errorf("the type was told %d times:\n%s", n, strings.Join(office.received(), "\n---\n"))
 	}
-	if listed := w.expect(exitDone, "alerts", "list").out; !strings.Contains(listed, `2 deliveries of the unknown type "dispute.opened"`) {
+	if listed := w.expect(exitDone, "alerts", "list").out; !strings.Contains(listed,
+		`2 deliveries of the unknown type "dispute.opened"`) {
 		t.Errorf("alerts list says:\n%s", listed)
 	}
 }

@@ -24,7 +24,8 @@ func approverOf(s *session.Session) office.Approver {
 }
 
 // fourEyes asks for approval only if this person may approve; otherwise the plan waits. nil asks nobody.
-func (a *app) fourEyes(ctx context.Context, s *session.Session, ask func(state.Plan) (bool, error)) func(state.Plan) (bool, error) {
+func (a *app) fourEyes(ctx context.Context, s *session.Session,
+	ask func(state.Plan) (bool, error)) func(state.Plan) (bool, error) {
 	if ask == nil {
 		return nil
 	}
@@ -67,7 +68,8 @@ without signing links; add --only link for these.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, kind := range part.only {
-				if err := oneOf("only", kind, connector.ActionCreate, connector.ActionAdopt, connector.ActionUpdate, connector.ActionLink); err != nil {
+				if err := oneOf("only", kind, connector.ActionCreate, connector.ActionAdopt, connector.ActionUpdate,
+					connector.ActionLink); err != nil {
 					return err
 				}
 			}
@@ -94,21 +96,27 @@ without signing links; add --only link for these.`,
 					return show.JSON(a.Out, plan.Plan)
 				}
 				if plan.WaitsForDecision() {
-					_, err = fmt.Fprintf(a.Out, "Plan %d is approved but for its new customers: %s.\n%s\nThe next sync sends the others: payersync sync %s\n", plan.ID, summary(plan.Plan), limitsText(&plan.Plan), plan.Connection)
+					_, err = fmt.Fprintf(a.Out,
+						"Plan %d is approved but for its new customers: %s.\n%s\nThe next sync sends the others: payersync sync %s\n",
+						plan.ID, summary(plan.Plan), limitsText(&plan.Plan), plan.Connection)
 					return err
 				}
 				does := "sends it"
 				if plan.Missing > 0 {
 					does = "goes on without them"
 				}
-				_, err = fmt.Fprintf(a.Out, "Plan %d is approved: %s.\nThe next sync %s: payersync sync %s\n", plan.ID, summary(plan.Plan), does, plan.Connection)
+				_, err = fmt.Fprintf(a.Out, "Plan %d is approved: %s.\nThe next sync %s: payersync sync %s\n", plan.ID,
+					summary(plan.Plan), does, plan.Connection)
 				return err
 			})
 		},
 	}
-	c.Flags().StringArrayVar(&part.only, "only", nil, "approve only changes of this kind: create, adopt, update or link; may be repeated")
-	c.Flags().StringArrayVar(&part.records, "record", nil, "approve only the changes of the record with this source `ID`; may be repeated")
-	c.Flags().StringArrayVar(&part.except, "except", nil, "leave out changes to this `FIELD` of existing customers, such as name or people.email; may be repeated")
+	c.Flags().StringArrayVar(&part.only, "only", nil,
+		"approve only changes of this kind: create, adopt, update or link; may be repeated")
+	c.Flags().StringArrayVar(&part.records, "record", nil,
+		"approve only the changes of the record with this source `ID`; may be repeated")
+	c.Flags().StringArrayVar(&part.except, "except", nil,
+		"leave out changes to this `FIELD` of existing customers, such as name or people.email; may be repeated")
 	return c
 }
 
@@ -197,11 +205,13 @@ func (p planPart) check(plan office.Plan, of choice) error {
 			if len(of.fields) > 0 {
 				touched = "the plan touches " + strings.Join(slices.Sorted(maps.Keys(of.fields)), ", ")
 			}
-			return fmt.Errorf("cannot approve part of plan %d: no change touches %q of an existing customer; %s", plan.ID, field, touched)
+			return fmt.Errorf("cannot approve part of plan %d: no change touches %q of an existing customer; %s", plan.ID, field,
+				touched)
 		}
 	}
 	if len(of.ids) == 0 {
-		return fmt.Errorf("cannot approve part of plan %d: %s leaves no unsent change; payersync plan show %[1]d lists them", plan.ID, p)
+		return fmt.Errorf("cannot approve part of plan %d: %s leaves no unsent change; payersync plan show %[1]d lists them",
+			plan.ID, p)
 	}
 	return nil
 }

@@ -21,7 +21,8 @@ func aDollarCompany(t *testing.T, contacts int) (*world, []string) {
 			c.DefaultCurrency, c.EmailAddress, c.IsCustomer = "USD", &email, true
 		})
 	}
-	w.edit("xero.yaml", `request: any(customer.people, .email != "")`, `request: any(customer.people, .email != "") && DefaultCurrency in ["GBP", ""]`)
+	w.edit("xero.yaml", `request: any(customer.people, .email != "")`,
+		`request: any(customer.people, .email != "") && DefaultCurrency in ["GBP", ""]`)
 	w.edit("xero.yaml", "want: {include: true, addresses: [], request: true}", "want: {include: true, addresses: []}")
 	w.edit("payersync.yaml", "max_creates: 20", "max_creates: 50")
 	if r := w.connect(v); r.code != exitDone {

@@ -25,7 +25,8 @@ func (a *app) attentionCmd() *cobra.Command {
 		Short:   "Show the records that need attention, and the ways to resolve each finding",
 		Example: "  payersync attention list\n  payersync attention show C0001\n  payersync attention retry C0001 && payersync sync\n  payersync attention close C0002 --reason 'it pays until March'\n  payersync attention close --give-up C0003 --reason 'a test record'",
 	}
-	return subcommands(c, a.attentionListCmd(), a.attentionShowCmd(), a.attentionRetryCmd(), also(a.attentionCloseCmd(), "give-up", a.attentionGiveUpCmd()))
+	return subcommands(c, a.attentionListCmd(), a.attentionShowCmd(), a.attentionRetryCmd(),
+		also(a.attentionCloseCmd(), "give-up", a.attentionGiveUpCmd()))
 }
 
 func (a *app) attentionListCmd() *cobra.Command {
@@ -110,7 +111,8 @@ func (a *app) listAttention(ctx context.Context, s *session.Session, f state.Fil
 	}
 	attention, more := upTo(attention, limit)
 	defer a.tellMore(more, limit)
-	rows := connector.Map(attention, func(r state.AttentionRow) attentionRow { return attentionRow{AttentionRow: r, PutOff: r.PutOff} })
+	rows := connector.Map(attention,
+		func(r state.AttentionRow) attentionRow { return attentionRow{AttentionRow: r, PutOff: r.PutOff} })
 	if a.JSON() {
 		return attentionListing().On(a.Console).Print(rows)
 	}
@@ -201,9 +203,10 @@ keeps within the limits. The audit log keeps your name and your note.`,
 
 // attentionOf returns the acts on findings about records.
 func (a *app) attentionOf(s *session.Session) *office.Attention {
-	return &office.Attention{Ledger: s.Ledger, Syncer: s.Syncer, Mandates: mandatesOf(s), Deliveries: deliveriesOf(s), Stored: func(ctx context.Context, connection string) (syncer.Connection, error) {
-		return a.storedAs(ctx, s, connection)
-	}}
+	return &office.Attention{Ledger: s.Ledger, Syncer: s.Syncer, Mandates: mandatesOf(s), Deliveries: deliveriesOf(s),
+		Stored: func(ctx context.Context, connection string) (syncer.Connection, error) {
+			return a.storedAs(ctx, s, connection)
+		}}
 }
 
 // retryReason lets the next sync retry every record found by the filter.
@@ -219,10 +222,13 @@ func (a *app) retryReason(ctx context.Context, s *session.Session, f state.Filte
 	return a.Result(map[string]any{"reason": f.State, "records": marked})
 }
 
-func (a *app) retry(ctx context.Context, s *session.Session, connections []config.Connection, sourceID, note string) error {
+func (a *app) retry(ctx context.Context, s *session.Session, connections []config.Connection, sourceID,
+	note string) error {
 	found, news, err := false, false, error(nil)
 	for _, c := range connections {
-		out, sure, not := a.act(ctx, s, office.Decision{Act: connector.ActRetry, Record: state.RecordID{Connection: c.Name, SourceID: sourceID}}, asksInWalk, note, false)
+		out, sure, not := a.act(ctx, s,
+			office.Decision{Act: connector.ActRetry, Record: state.RecordID{Connection: c.Name, SourceID: sourceID}}, asksInWalk,
+			note, false)
 		if errors.Is(not, office.ErrNoSuchRecord) { // another connection may have it
 			continue
 		}
@@ -236,7 +242,8 @@ func (a *app) retry(ctx context.Context, s *session.Session, connections []confi
 	}
 	switch {
 	case errors.Is(err, office.ErrGivenUp):
-		return fmt.Errorf("cannot retry %s: %w; payersync attention close --give-up %[1]s --undo takes that back", show.Visible(sourceID), err)
+		return fmt.Errorf("cannot retry %s: %w; payersync attention close --give-up %[1]s --undo takes that back",
+			show.Visible(sourceID), err)
 	case errors.Is(err, office.ErrNoSuchRecord):
 		return fmt.Errorf("cannot retry %q: %w; payersync attention list shows them", sourceID, err)
 	case err != nil:

@@ -28,7 +28,8 @@ type lastWord struct {
 func (w *lastWord) flags(c *cobra.Command) {
 	c.Flags().StringVar(&w.reason, "reason", "", "why, for the audit log")
 	c.Flags().StringVar(&w.code, "reason-code", "", "every record that needs attention for this reason code; asks before")
-	c.Flags().StringVar(&w.connection, "connection", "", "the records' connection; needed if several connections have the record")
+	c.Flags().StringVar(&w.connection, "connection", "",
+		"the records' connection; needed if several connections have the record")
 	c.Flags().BoolVar(&w.yes, "yes", false, "ask no question")
 }
 
@@ -36,7 +37,8 @@ func (w *lastWord) flags(c *cobra.Command) {
 func (w *lastWord) check(args []string, name string, codes []connector.Reason) error {
 	switch {
 	case strings.TrimSpace(w.reason) == "":
-		doing := map[string]string{"close": "closing takes a reason: --reason 'it pays until March'", "give-up": "giving up takes a reason: --reason 'a test record'",
+		doing := map[string]string{"close": "closing takes a reason: --reason 'it pays until March'",
+			"give-up":        "giving up takes a reason: --reason 'a test record'",
 			"give-up --undo": "taking it back takes a reason: --reason 'it pays after all'"}[name]
 		return usage.Errorf("%s", doing)
 	case (len(args) > 0) == (w.code != ""):
@@ -47,7 +49,8 @@ func (w *lastWord) check(args []string, name string, codes []connector.Reason) e
 
 // records returns the records of a command, and whether a person wants it for all of them. Without named
 // records it lists them and asks.
-func (a *app) records(ctx context.Context, s *session.Session, w lastWord, args []string, does string) ([]state.RecordID, bool, error) {
+func (a *app) records(ctx context.Context, s *session.Session, w lastWord, args []string,
+	does string) ([]state.RecordID, bool, error) {
 	if err := s.Config.Has(w.connection); err != nil {
 		return nil, false, err
 	}
@@ -75,7 +78,8 @@ func (a *app) records(ctx context.Context, s *session.Session, w lastWord, args 
 	if err := a.sayRecords(ctx, s, found); err != nil {
 		return nil, false, err
 	}
-	sure, err := a.Confirms(ctx, w.yes, fmt.Sprintf("cannot %s %s without a yes, so nothing was noted", does, connector.Plural(len(found), "record")),
+	sure, err := a.Confirms(ctx, w.yes,
+		fmt.Sprintf("cannot %s %s without a yes, so nothing was noted", does, connector.Plural(len(found), "record")),
 		fmt.Sprintf("%s%s all %s?", strings.ToUpper(does[:1]), does[1:], connector.Plural(len(found), "record")))
 	if err == nil && !sure {
 		a.Say("Nothing was noted.")
@@ -167,7 +171,8 @@ func (a *app) closeOne(ctx context.Context, s *session.Session, id state.RecordI
 	w, sure, err := a.act(ctx, s, office.Decision{Act: connector.ActClose, Record: id}, asksInWalk, reason, false)
 	switch {
 	case errors.Is(err, syncer.ErrNothingToClose):
-		return fmt.Errorf("cannot close findings about %s: %w; payersync attention show %[1]s names the ways", show.Visible(id.SourceID), syncer.ErrNothingToClose)
+		return fmt.Errorf("cannot close findings about %s: %w; payersync attention show %[1]s names the ways",
+			show.Visible(id.SourceID), syncer.ErrNothingToClose)
 	case err != nil:
 		return fmt.Errorf("cannot close findings about %s: %w", show.Visible(id.SourceID), err)
 	case !sure:
@@ -228,7 +233,8 @@ before it gives their records up.`,
 				return err
 			}
 			if undo && w.code != "" && w.code != string(connector.ReasonGivenUpChanged) {
-				return usage.Errorf("with --undo the reason code is %s: the one of records given up", connector.ReasonGivenUpChanged)
+				return usage.Errorf("with --undo the reason code is %s: the one of records given up",
+					connector.ReasonGivenUpChanged)
 			}
 			return a.with(cmd.Context(), a.mappingSession, func(s *session.Session) error {
 				does := "give up"
@@ -239,7 +245,8 @@ before it gives their records up.`,
 				if err != nil || !sure {
 					return err
 				}
-				return connector.Each(found, func(id state.RecordID) error { return a.giveUp(cmd.Context(), s, id, undo, w.reason) })
+				return connector.Each(found,
+					func(id state.RecordID) error { return a.giveUp(cmd.Context(), s, id, undo, w.reason) })
 			})
 		},
 	}
@@ -251,7 +258,8 @@ before it gives their records up.`,
 // givenUpFor are the reasons that giving a record up ends.
 func givenUpFor() []connector.Reason {
 	return slices.DeleteFunc(reasons(), func(r connector.Reason) bool {
-		return !slices.ContainsFunc(r.Ways(), func(w connector.Way) bool { return w.Act == connector.ActGiveUp || w.Act == connector.ActTakeUp })
+		return !slices.ContainsFunc(r.Ways(),
+			func(w connector.Way) bool { return w.Act == connector.ActGiveUp || w.Act == connector.ActTakeUp })
 	})
 }
 

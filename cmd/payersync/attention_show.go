@@ -56,7 +56,8 @@ effect. It reads the ledger, and sends nothing.`,
 }
 
 // mattersOf returns the findings about the id.
-func (a *app) mattersOf(ctx context.Context, s *session.Session, id, connection string) (out []office.Matter, err error) {
+func (a *app) mattersOf(ctx context.Context, s *session.Session, id, connection string) (out []office.Matter,
+	err error) {
 	found, err := s.Ledger.FindRecords(ctx, id)
 	if err != nil {
 		return nil, err

@@ -20,7 +20,8 @@ func TestWhatWasPutOffIsListedApart(t *testing.T) {
 	w.run("sync")
 	lists := func(args ...string) (ids []string, said string) {
 		t.Helper()
-		rows := decodeLines[state.AttentionRow](t, w.expect(exitDone, append([]string{"attention", "list", "--output", "json"}, args...)...))
+		rows := decodeLines[state.AttentionRow](t,
+			w.expect(exitDone, append([]string{"attention", "list", "--output", "json"}, args...)...))
 		for _, r := range rows {
 			ids = append(ids, r.SourceID)
 		}
@@ -55,12 +56,14 @@ func TestWhatWasPutOffIsListedApart(t *testing.T) {
 	if !strings.Contains(said, hint) {
 		t.Errorf("it does not say that something was put off:\n%s", said)
 	}
-	if status := w.expect(exitDone, "status").out; !strings.Contains(status, "Put off by a person until later, beside these: 1 record: payersync attention list --later") {
+	if status := w.expect(exitDone, "status").out; !strings.Contains(status,
+		"Put off by a person until later, beside these: 1 record: payersync attention list --later") {
 		t.Errorf("the status says:\n%s", status)
 	}
 	later, said := lists("--later")
 	expect("of what was put off", later, "A1")
-	if want := "Put off until " + until.UTC().Format(time.DateOnly); !strings.Contains(said, want) || !strings.Contains(said, "by anna: she rings on Monday") || strings.Contains(said, hint) {
+	if want := "Put off until " + until.UTC().Format(time.DateOnly); !strings.Contains(said, want) ||
+		!strings.Contains(said, "by anna: she rings on Monday") || strings.Contains(said, hint) {
 		t.Errorf("it does not say %q and why:\n%s", want, said)
 	}
 	if r := w.expect(exitUsage, "attention", "list", "--later", "--closed"); !strings.Contains(r.errOut, "two lists") {

@@ -76,7 +76,8 @@ func (a *app) listAudit(ctx context.Context, s *session.Session, f auditFilter) 
 
 // eachAudited passes pages of the matching lines to do, the newest first, and reports whether there are more
 // than its limit.
-func eachAudited(ctx context.Context, ledger *state.Ledger, f auditFilter, do func([]state.LoggedEntry) error) (more bool, err error) {
+func eachAudited(ctx context.Context, ledger *state.Ledger, f auditFilter,
+	do func([]state.LoggedEntry) error) (more bool, err error) {
 	left := f.Limit
 	for {
 		page := f.LogFilter

@@ -63,7 +63,8 @@ the lines of the block (paste).`,
 			return a.openAndCheck(cmd.Context(), f)
 		},
 	}
-	c.Flags().BoolVar(&f.probe, "probe", false, "find out the open points of the service's interface, and print billing.dialect")
+	c.Flags().BoolVar(&f.probe, "probe", false,
+		"find out the open points of the service's interface, and print billing.dialect")
 	c.Flags().StringVar(&f.customer, "allow-writes", "", "with --probe: also try the writes, on this `CUSTOMER`")
 	c.Flags().BoolVar(&f.yes, "yes", false, "with --allow-writes: do not ask")
 	return c
@@ -80,7 +81,9 @@ func (a *app) openAndCheck(ctx context.Context, f checkFlags) (err error) {
 			if f.probe {
 				return a.probe(ctx, s, f)
 			}
-			return a.check(ctx, s, []finding{a.checkRole(), tell("key", "that of the account opens with the key-encryption key", nil), tell("ledger", "both hash chains hold", s.Ledger.Integrity(ctx))})
+			return a.check(ctx, s, []finding{a.checkRole(),
+				tell("key", "that of the account opens with the key-encryption key", nil),
+				tell("ledger", "both hash chains hold", s.Ledger.Integrity(ctx))})
 		})
 	}
 	machine := append(checkSecrets(cfg), checkSpace(cfg))
@@ -150,11 +153,13 @@ func (a *app) check(ctx context.Context, s *session.Session, machine []finding) 
 	report.add(a.checkLetters(ctx, s.Config)...)
 	report.add(a.checkLetterFolder(ctx, s)...)
 	report.add(checkPages(ctx, s)...)
-	report.add(inPatience(ctx, "billing service", func(ctx context.Context) []finding { return []finding{checkBilling(ctx, s)} })...)
+	report.add(inPatience(ctx, "billing service",
+		func(ctx context.Context) []finding { return []finding{checkBilling(ctx, s)} })...)
 	report.add(inPatience(ctx, "dialect", func(ctx context.Context) []finding { return checkDialect(ctx, s) })...)
 	report.add(checkClock(s)...)
 	report.add(a.checkWebhook(ctx, s)...)
-	report.add(inPatience(ctx, "webhook subscription", func(ctx context.Context) []finding { return checkSubscription(ctx, s) })...)
+	report.add(inPatience(ctx, "webhook subscription",
+		func(ctx context.Context) []finding { return checkSubscription(ctx, s) })...)
 	if report.err == nil && report.failed {
 		return exitError(exitFailed)
 	}
@@ -246,7 +251,8 @@ func probeSource(ctx context.Context, s *session.Session, c config.Connection) (
 	}
 	well = true
 	for _, found := range p.Probe(ctx) {
-		findings = append(findings, finding{Check: "source " + c.Name, OK: found.OK, Detail: found.Name + ": " + found.Detail})
+		findings = append(findings,
+			finding{Check: "source " + c.Name, OK: found.OK, Detail: found.Name + ": " + found.Detail})
 		well = well && found.OK
 	}
 	return findings, well
@@ -283,7 +289,8 @@ func readWhole(ctx context.Context, dialect billing.Dialect, c config.Connection
 			}
 		}
 	}
-	detail := fmt.Sprintf("%s: %d would be customers, %d on hold, the rest is excluded", connector.Plural(records, "record"), included, refused)
+	detail := fmt.Sprintf("%s: %d would be customers, %d on hold, the rest is excluded",
+		connector.Plural(records, "record"), included, refused)
 	var nobody error
 	if included == 0 && why != nil {
 		nobody = fmt.Errorf("none of %s can be sent; the first waits because: %w", connector.Plural(records, "record"), why)
@@ -296,7 +303,8 @@ func readWhole(ctx context.Context, dialect billing.Dialect, c config.Connection
 	if key := conn.Mapping.KeyName(); mapped.OK && dialect.ExternalData == "object" && !billing.IsConnectorType(key) {
 		mapped.Warning = true
 		mapped.Detail += fmt.Sprintf("; with dialect.external_data: object the key is sent as the connector type %s, and services with that shape are known to accept XERO and QUICKBOOKS", key)
-		mapped.Next = "ask the provider whether it takes " + key + "; if not, set billing.dialect.external_data: map, or name the key after the accounting system it comes from"
+		mapped.Next = "ask the provider whether it takes " + key +
+			"; if not, set billing.dialect.external_data: map, or name the key after the accounting system it comes from"
 	}
 	return []finding{tell("source "+c.Name, detail, nobody), mapped}
 }
@@ -304,7 +312,8 @@ func readWhole(ctx context.Context, dialect billing.Dialect, c config.Connection
 // notCarried reports the number of customers with values that the dialect cannot write.
 func notCarried(customers int) string {
 	return fmt.Sprintf("the country of %s is not sent, because the short spelling of addresses has none: "+
-		"if the service takes the long one, set billing.dialect.address_fields: long", connector.Plural(customers, "customer"))
+		"if the service takes the long one, set billing.dialect.address_fields: long",
+		connector.Plural(customers, "customer"))
 }
 
 // checkConsents says until when each consent holds, and warns when half of its
@@ -336,8 +345,9 @@ func inPatience(ctx context.Context, name string, check func(context.Context) []
 	defer done()
 	found := check(ctx)
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return []finding{tell(name, "", fmt.Errorf("the service took the connection or the request and gave no whole answer within %s; "+
-			"check billing.base_url, a proxy in between, and whether the service is up", checkPatience))}
+		return []finding{tell(name, "",
+			fmt.Errorf("the service took the connection or the request and gave no whole answer within %s; "+
+				"check billing.base_url, a proxy in between, and whether the service is up", checkPatience))}
 	}
 	return found
 }
@@ -352,7 +362,8 @@ func checkBilling(ctx context.Context, s *session.Session) finding {
 			}
 			return f
 		}
-		return tell("billing service", fmt.Sprintf("credentials accepted, the first page lists %s", connector.Plural(len(page), "customer")), nil)
+		return tell("billing service",
+			fmt.Sprintf("credentials accepted, the first page lists %s", connector.Plural(len(page), "customer")), nil)
 	}
 	return tell("billing service", "credentials accepted, there are no customers yet", nil)
 }
@@ -373,7 +384,8 @@ func checkClock(s *session.Session) []finding {
 	if ahead < 0 {
 		way = "ahead of"
 	}
-	return []finding{tell("clock", "", fmt.Errorf("this computer's clock is %s %s that of the billing service, and it may refuse webhooks for their time; set the clock, or let the network set it (timedatectl set-ntp true)", ahead.Abs(), way))}
+	return []finding{tell("clock", "",
+		fmt.Errorf("this computer's clock is %s %s that of the billing service, and it may refuse webhooks for their time; set the clock, or let the network set it (timedatectl set-ntp true)", ahead.Abs(), way))}
 }
 
 // explainFault adds the next step to a fault a person can correct.

@@ -28,7 +28,9 @@ func checkSecrets(cfg *config.Config) []finding {
 		return []finding{secrets, tell("key", "apart from the ledger, in "+key, nil)}
 	}
 	return []finding{secrets, {
-		Check: "key", OK: true, Warning: true, Detail: fmt.Sprintf("%s lies beside the ledger, so anybody with a copy of the folder can read everything", cfg.Ledger.KeyFile),
+		Check: "key", OK: true, Warning: true,
+		Detail: fmt.Sprintf("%s lies beside the ledger, so anybody with a copy of the folder can read everything",
+			cfg.Ledger.KeyFile),
 		Next: "keep the key in another folder, out of every backup of the ledger, and name it in ledger.key_file",
 	}}
 }
@@ -42,7 +44,8 @@ func sameFolder(a, b string) bool {
 // checkRole describes the permissions of a node's role on the tables.
 func (a *app) checkRole() finding {
 	if a.node.server.OwnsTables() {
-		return finding{Check: "role", OK: true, Warning: true, Detail: ownsTables, Next: "make a second role for nodes; nothing is kept from working until then"}
+		return finding{Check: "role", OK: true, Warning: true, Detail: ownsTables,
+			Next: "make a second role for nodes; nothing is kept from working until then"}
 	}
 	return tell("role", "that of ledger.postgres reads and writes rows, and cannot change tables or policies", nil)
 }
@@ -103,7 +106,8 @@ func checkSpace(cfg *config.Config) finding {
 	folder := filepath.Dir(cfg.Ledger.Path)
 	var disk unix.Statfs_t
 	if err := unix.Statfs(folder, &disk); err != nil {
-		return tell("disk", "", fmt.Errorf("cannot find out the free space in %s: %w; check that the folder exists", folder, err))
+		return tell("disk", "", fmt.Errorf("cannot find out the free space in %s: %w; check that the folder exists", folder,
+			err))
 	}
 	size := uint64(0)
 	if info, err := os.Stat(cfg.Ledger.Path); err == nil {
@@ -117,9 +121,12 @@ func judgeSpace(folder string, free, size uint64) finding {
 	little := fmt.Sprintf("%s free in %s, for a ledger of %s", humanize.IBytes(free), folder, humanize.IBytes(size))
 	switch {
 	case free < leastFree:
-		return finding{Check: "disk", Detail: little, Next: fmt.Sprintf("make room: below %s the ledger may soon take nothing more, and deliveries are then refused", humanize.IBytes(leastFree))}
+		return finding{Check: "disk", Detail: little,
+			Next: fmt.Sprintf("make room: below %s the ledger may soon take nothing more, and deliveries are then refused",
+				humanize.IBytes(leastFree))}
 	case free < leastFree+size:
-		return finding{Check: "disk", OK: true, Warning: true, Detail: little, Next: "make room: there is not enough for a copy of the ledger, which a backup needs beside it"}
+		return finding{Check: "disk", OK: true, Warning: true, Detail: little,
+			Next: "make room: there is not enough for a copy of the ledger, which a backup needs beside it"}
 	}
 	return tell("disk", "there is room for the ledger and a copy of it in "+folder, nil)
 }

@@ -15,7 +15,8 @@ func TestACheckSaysHowMuchRoomThereIs(t *testing.T) {
 		free, size uint64
 		want       finding
 	}{
-		{"enough for a copy", 264 * mib, 200 * mib, finding{Check: "disk", OK: true, Detail: "there is room for the ledger and a copy of it in here"}},
+		{"enough for a copy", 264 * mib, 200 * mib,
+			finding{Check: "disk", OK: true, Detail: "there is room for the ledger and a copy of it in here"}},
 		{"none for a copy", 263 * mib, 200 * mib, finding{
 			Check: "disk", OK: true, Warning: true, Detail: "263 MiB free in here, for a ledger of 200 MiB",
 			Next: "make room: there is not enough for a copy of the ledger, which a backup needs beside it",
@@ -34,14 +35,17 @@ func TestACheckSaysHowMuchRoomThereIs(t *testing.T) {
 func TestACheckWarnsOfAKeyBesideTheLedger(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1))
-	if r := w.expect(exitDone, "check"); !strings.Contains(r.out, "warn  key") || !strings.Contains(r.out, "To do: keep the key in another folder") {
+	if r := w.expect(exitDone, "check"); !strings.Contains(r.out, "warn  key") ||
+		!strings.Contains(r.out, "To do: keep the key in another folder") {
 		t.Errorf("with both in one folder it says:\n%s", r.out)
 	}
-	if err := errors.Join(os.Mkdir(w.path("safe"), 0o700), os.Rename(w.path("payersync.key"), w.path("safe/payersync.key"))); err != nil {
+	if err := errors.Join(os.Mkdir(w.path("safe"), 0o700),
+		os.Rename(w.path("payersync.key"), w.path("safe/payersync.key"))); err != nil {
 		t.Fatal(err)
 	}
 	w.edit("payersync.yaml", "billing:\n", "ledger: {path: payersync.db, key_file: safe/payersync.key}\nbilling:\n")
-	if r := w.expect(exitDone, "check"); !strings.Contains(r.out, "ok    key                    apart from the ledger, in "+w.path("safe")) {
+	if r := w.expect(exitDone, "check"); !strings.Contains(r.out,
+		"ok    key                    apart from the ledger, in "+w.path("safe")) {
 		t.Errorf("with the key in another folder it says:\n%s", r.out)
 	}
 }
@@ -80,7 +84,8 @@ func TestACheckSaysHowOldTheLastBackupIs(t *testing.T) {
 			}
 		}
 	}
-	says(exitDone, "warn  backup                 none was ever made", "To do: name a folder on another disk in backup.folder")
+	says(exitDone, "warn  backup                 none was ever made",
+		"To do: name a folder on another disk in backup.folder")
 	if err := os.Mkdir(w.path("copies"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -91,5 +96,6 @@ func TestACheckSaysHowOldTheLastBackupIs(t *testing.T) {
 	if r := w.expect(exitFailed, "ledger", "backup"); !strings.Contains(r.errOut, "there is no folder") {
 		t.Errorf("a backup that failed says: %s", r.errOut)
 	}
-	says(exitFailed, "ok    backup                 the last was made on 20") // a person was told, and the schedule is not at fault
+	// a person was told, and the schedule is not at fault
+	says(exitFailed, "ok    backup                 the last was made on 20")
 }

@@ -16,7 +16,8 @@ func TestCheckNamesEveryPartThatDoesNotWork(t *testing.T) {
 	w := newWorld(t, append(people(3), row{ID: "B1"}))
 	w.expect(exitAttention, "plan")
 	fine := w.expect(exitDone, "check")
-	for _, want := range []string{"whole, both hash chains hold", "4 records: 3 would be customers, 1 on hold", "credentials accepted", "the signature can be verified"} {
+	for _, want := range []string{"whole, both hash chains hold", "4 records: 3 would be customers, 1 on hold",
+		"credentials accepted", "the signature can be verified"} {
 		if !strings.Contains(fine.out, want) {
 			t.Errorf("check does not say %q:\n%s", want, fine.out)
 		}
@@ -26,7 +27,8 @@ func TestCheckNamesEveryPartThatDoesNotWork(t *testing.T) {
 	}
 	w.env["BILLING_CLIENT_SECRET"] = "a wrong secret"
 	wrong := w.expect(exitFailed, "check")
-	if !strings.Contains(wrong.out, "FAIL  billing service") || !strings.Contains(wrong.out, "compare billing.client_id and billing.client_secret") {
+	if !strings.Contains(wrong.out, "FAIL  billing service") ||
+		!strings.Contains(wrong.out, "compare billing.client_id and billing.client_secret") {
 		t.Errorf("check with a wrong secret says:\n%s", wrong.out)
 	}
 }
@@ -85,7 +87,8 @@ func TestAStandstillOfAScheduledRunIsAWarningThatCounts(t *testing.T) {
 // covers F109
 func TestAStandstillIsWorseThanWaitingAndBetterThanFailure(t *testing.T) {
 	t.Parallel()
-	for _, tt := range [][3]int{{exitStandstill, exitHeld, exitStandstill}, {exitAttention, exitStandstill, exitStandstill}, {exitFailed, exitStandstill, exitFailed}} {
+	for _, tt := range [][3]int{{exitStandstill, exitHeld, exitStandstill},
+		{exitAttention, exitStandstill, exitStandstill}, {exitFailed, exitStandstill, exitFailed}} {
 		if got := worse(tt[0], tt[1]); got != tt[2] {
 			t.Errorf("of %d and %d, %d is worse; want %d", tt[0], tt[1], got, tt[2])
 		}
@@ -101,14 +104,16 @@ func TestACheckMakesNoLedger(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := w.expect(exitDone, "check"); !strings.Contains(r.out, "there is none yet; the first run makes "+w.path("payersync.db")) {
+	if r := w.expect(exitDone, "check"); !strings.Contains(r.out,
+		"there is none yet; the first run makes "+w.path("payersync.db")) {
 		t.Errorf("it says:\n%s", r.out)
 	}
 	if after, err := os.ReadDir(w.dir); err != nil || len(after) != len(before) {
 		t.Errorf("%d files became %v, %v", len(before), after, err)
 	}
 	w.edit("payersync.yaml", "billing:\n", "ledger: {path: nowhere/payersync.db, key_file: payersync.key}\nbilling:\n")
-	if r := w.expect(exitFailed, "check"); !strings.Contains(r.out, "FAIL  ledger") || !strings.Contains(r.out, "the folder does not exist, and payersync cannot make it") {
+	if r := w.expect(exitFailed, "check"); !strings.Contains(r.out, "FAIL  ledger") ||
+		!strings.Contains(r.out, "the folder does not exist, and payersync cannot make it") {
 		t.Errorf("without the ledger's folder it says:\n%s", r.out)
 	}
 }
@@ -137,7 +142,8 @@ func TestACheckComparesTheClocks(t *testing.T) {
 	w = newWorld(t, people(3), func(o *sandbox.Options) {
 		o.Now = func() time.Time { return time.Now().Add(-7 * time.Minute) }
 	})
-	if r := w.expect(exitFailed, "check"); !strings.Contains(r.out, "FAIL  clock") || !strings.Contains(r.out, "ahead of that of the billing service, and it may refuse webhooks for their time; set the clock") {
+	if r := w.expect(exitFailed, "check"); !strings.Contains(r.out, "FAIL  clock") ||
+		!strings.Contains(r.out, "ahead of that of the billing service, and it may refuse webhooks for their time; set the clock") {
 		t.Errorf("it says:\n%s", r.out)
 	}
 }

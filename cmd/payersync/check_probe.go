@@ -53,7 +53,8 @@ func checkDialect(ctx context.Context, s *session.Session) []finding {
 func untried(found []billing.Finding) string {
 	var names []string
 	for _, f := range found {
-		if name := strings.TrimPrefix(f.Setting, "dialect."); f.Certainty == billing.Unknown && slices.Contains([]string{"update", "mandate_link", "cancel"}, name) {
+		if name := strings.TrimPrefix(f.Setting, "dialect."); f.Certainty == billing.Unknown &&
+			slices.Contains([]string{"update", "mandate_link", "cancel"}, name) {
 			names = append(names, name)
 		}
 	}
@@ -70,7 +71,8 @@ func keepsFromReading(setting string) bool {
 
 func otherwise(f billing.Finding) finding {
 	return finding{
-		Check: "dialect", Detail: fmt.Sprintf("billing.%s is %s, and the service looks like %s: %s", f.Setting, orBlank(f.Configured), orBlank(f.Found), f.How),
+		Check: "dialect", Detail: fmt.Sprintf("billing.%s is %s, and the service looks like %s: %s", f.Setting,
+			orBlank(f.Configured), orBlank(f.Found), f.How),
 		Next: fmt.Sprintf("set billing.%s: %s; payersync check --probe prints all of it to paste", f.Setting, yamlOf(f)),
 	}
 }
@@ -107,7 +109,8 @@ func (a *app) probe(ctx context.Context, s *session.Session, f checkFlags) error
 	if f.customer != "" {
 		if slices.ContainsFunc(found, func(f billing.Finding) bool { return f.Differs() && f.Certainty == billing.Proven }) {
 			a.printFindings(found)
-			return fmt.Errorf("nothing was written to %s: first correct the settings that differ, then probe again", show.Visible(f.customer))
+			return fmt.Errorf("nothing was written to %s: first correct the settings that differ, then probe again",
+				show.Visible(f.customer))
 		}
 		trial, err = a.tryOut(ctx, s, f)
 		if err != nil && len(trial.Findings) == 0 {
@@ -131,13 +134,15 @@ func (a *app) probe(ctx context.Context, s *session.Session, f checkFlags) error
 }
 
 // noteOutcome stores a trial's results in the audit log, by the names of settings and members alone.
-func noteOutcome(ctx context.Context, s *session.Session, customer string, found []billing.Finding, trial billing.Trial) error {
+func noteOutcome(ctx context.Context, s *session.Session, customer string, found []billing.Finding,
+	trial billing.Trial) error {
 	var said []string
 	if names := differing(found); len(names) > 0 {
 		said = append(said, "the service is not as the configuration says: "+strings.Join(names, ", "))
 	}
 	if len(trial.Lost) > 0 {
-		said = append(said, fmt.Sprintf("payersync replaced a customer by itself, and it came back with another %s", strings.Join(trial.Lost, ", ")))
+		said = append(said, fmt.Sprintf("payersync replaced a customer by itself, and it came back with another %s",
+			strings.Join(trial.Lost, ", ")))
 	}
 	if trial.Left != "" {
 		said = append(said, "the customer was left "+trial.Left)
@@ -146,7 +151,8 @@ func noteOutcome(ctx context.Context, s *session.Session, customer string, found
 		said = append(said, "nothing is otherwise than the configuration says")
 	}
 	return s.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
-		return tx.Audit(state.Entry{Actor: actor(), Action: "probed by writing", Subject: customer, Reason: strings.Join(said, "; ")})
+		return tx.Audit(state.Entry{Actor: actor(), Action: "probed by writing", Subject: customer,
+			Reason: strings.Join(said, "; ")})
 	})
 }
 
@@ -175,7 +181,8 @@ func judgeFindings(found []billing.Finding) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return fmt.Errorf("the service differs from the configuration: %s; the right setting is printed with each", strings.Join(names, ", "))
+	return fmt.Errorf("the service differs from the configuration: %s; the right setting is printed with each",
+		strings.Join(names, ", "))
 }
 
 // settled replaces read results by tried ones.
@@ -202,7 +209,8 @@ func (a *app) tryOut(ctx context.Context, s *session.Session, f checkFlags) (bil
 	for _, step := range steps {
 		a.Say("  - %s", step)
 	}
-	if yes, err := a.Confirms(ctx, f.yes, "Nothing was written", fmt.Sprintf("Do this to the customer %s, %s?", show.Visible(f.customer), show.Visible(name))); err != nil || !yes {
+	if yes, err := a.Confirms(ctx, f.yes, "Nothing was written",
+		fmt.Sprintf("Do this to the customer %s, %s?", show.Visible(f.customer), show.Visible(name))); err != nil || !yes {
 		return billing.Trial{}, err
 	}
 	audit := func(action string) error {
@@ -231,7 +239,8 @@ func (a *app) tryOut(ctx context.Context, s *session.Session, f checkFlags) (bil
 // is certain: nobody edits a customer made for trials.
 func tripOfTrial(customer string, trial billing.Trial, known []string) state.RoundTrip {
 	lost := slices.DeleteFunc(slices.Clone(trial.Lost), func(path string) bool { return slices.Contains(known, path) })
-	return state.RoundTrip{By: state.TripProbe, Subject: customer, Survived: trial.Survived, Lost: lost, Sure: len(lost) > 0}
+	return state.RoundTrip{By: state.TripProbe, Subject: customer, Survived: trial.Survived, Lost: lost,
+		Sure: len(lost) > 0}
 }
 
 // notServed refuses a customer linked to a payer, and returns the name of any other.
@@ -287,9 +296,11 @@ func (a *app) printFindings(found []billing.Finding) {
 		mark, detail := "same", f.How
 		switch {
 		case f.Differs() && f.Certainty == billing.Likely && !keepsFromReading(f.Setting):
-			mark, detail = a.Toned(show.Alert, "hint"), fmt.Sprintf("is %s, and looks like %s: %s", orBlank(f.Configured), orBlank(f.Found), f.How)
+			mark, detail = a.Toned(show.Alert, "hint"),
+				fmt.Sprintf("is %s, and looks like %s: %s", orBlank(f.Configured), orBlank(f.Found), f.How)
 		case f.Differs():
-			mark, detail = a.Toned(show.Bad, "DIFF"), fmt.Sprintf("is %s, and should be %s: %s", orBlank(f.Configured), orBlank(f.Found), f.How)
+			mark, detail = a.Toned(show.Bad, "DIFF"),
+				fmt.Sprintf("is %s, and should be %s: %s", orBlank(f.Configured), orBlank(f.Found), f.How)
 		case f.Certainty == billing.Unknown:
 			mark, detail = "?   ", f.How
 		}
@@ -339,7 +350,8 @@ func pasteLines(found []billing.Finding) []string {
 		}
 		value, comment := yamlOf(f), notProven[f.Certainty]
 		if f.Found == "another name" {
-			value, comment = yamlOf(billing.Finding{Setting: f.Setting, Configured: f.Configured}), "  # wrong, and the right name is not known"
+			value, comment = yamlOf(billing.Finding{Setting: f.Setting, Configured: f.Configured}),
+				"  # wrong, and the right name is not known"
 		}
 		lines = append(lines, fmt.Sprintf("      %s: %s%s", key, value, comment))
 	}
@@ -350,11 +362,13 @@ func pasteLines(found []billing.Finding) []string {
 	}
 	for _, f := range found {
 		if key, ofWebhook := strings.CutPrefix(f.Setting, "webhook."); ofWebhook && f.Differs() {
-			lines = append(lines, "  webhook:  # of what is there, this alone", fmt.Sprintf("    %s: %s%s", key, yamlOf(f), notProven[f.Certainty]))
+			lines = append(lines, "  webhook:  # of what is there, this alone",
+				fmt.Sprintf("    %s: %s%s", key, yamlOf(f), notProven[f.Certainty]))
 		}
 	}
 	return lines
 }
 
 // notProven marks uncertain settings in the block to paste.
-var notProven = map[billing.Certainty]string{billing.Likely: "  # likely", billing.Unknown: "  # not known: as configured"}
+var notProven = map[billing.Certainty]string{billing.Likely: "  # likely",
+	billing.Unknown: "  # not known: as configured"}

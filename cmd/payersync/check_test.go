@@ -24,7 +24,8 @@ func TestACheckGivesAHangingServiceUp(t *testing.T) {
 		if took := time.Since(began); took != checkPatience {
 			t.Errorf("it waited %s", took)
 		}
-		if len(found) != 1 || found[0].OK || !strings.Contains(found[0].Detail, "gave no whole answer within 20s; check billing.base_url") {
+		if len(found) != 1 || found[0].OK ||
+			!strings.Contains(found[0].Detail, "gave no whole answer within 20s; check billing.base_url") {
 			t.Errorf("it says %+v", found)
 		}
 	})
@@ -72,7 +73,8 @@ func TestCheckAdvisesNoNewSubscriptionWhereTheServiceDoesNotAnswer(t *testing.T)
 			t.Errorf("%s does not fail:\n%s", check, r.out)
 		}
 	}
-	if strings.Count(r.out, "see the finding about the billing service above") != 2 || strings.Contains(r.out, "payersync webhooks subscribe") {
+	if strings.Count(r.out, "see the finding about the billing service above") != 2 ||
+		strings.Contains(r.out, "payersync webhooks subscribe") {
 		t.Errorf("it says:\n%s", r.out)
 	}
 }
@@ -81,7 +83,8 @@ func TestCheckWarnsOfAKeyThatIsNoConnectorType(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1), func(o *sandbox.Options) { o.Switches.ExternalData = "array" })
 	w.edit("payersync.yaml", "  webhook:\n", dialectOf("external_data: object")+"  webhook:\n")
-	if r := w.expect(exitDone, "check"); !strings.Contains(r.out, "is sent as the connector type accountNumber") || !strings.Contains(r.out, "billing.dialect.external_data: map") {
+	if r := w.expect(exitDone, "check"); !strings.Contains(r.out, "is sent as the connector type accountNumber") ||
+		!strings.Contains(r.out, "billing.dialect.external_data: map") {
 		t.Errorf("check says\n%s", r.out)
 	}
 	w.edit("mapping.yaml", "accountNumber: AccountNumber", "Xero: AccountNumber")

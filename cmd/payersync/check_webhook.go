@@ -33,8 +33,9 @@ func (a *app) checkWebhook(ctx context.Context, s *session.Session) []finding {
 	_, err := heldAgainst(ctx, s.Ledger, hook)
 	if errors.Is(err, errNoWebhookSecret) && s.Billing.WantsDeliveryKey() {
 		return []finding{{
-			Check: "webhook", OK: true, Warning: true, Detail: "no signing secret is known yet, and payersync serve does not start without one; payersync webhooks subscribe gets it from the service",
-			Next: "payersync webhooks subscribe",
+			Check: "webhook", OK: true, Warning: true,
+			Detail: "no signing secret is known yet, and payersync serve does not start without one; payersync webhooks subscribe gets it from the service",
+			Next:   "payersync webhooks subscribe",
 		}}
 	}
 	found := []finding{tell("webhook", "the signature can be verified", err)}
@@ -50,13 +51,16 @@ func (a *app) checkWebhook(ctx context.Context, s *session.Session) []finding {
 	}
 	if file := deliveryKeyAmong(hook.Signature.Secrets, s.Config.Ledger.Path); s.Config.Node == nil && file != "" {
 		found = append(found, finding{
-			Check: "webhook secrets", Detail: fmt.Sprintf("billing.webhook.signature.secrets contains the delivery key of %s: anybody with one delivery can forge the next", file),
-			Next: "take it out there, and put it under billing.webhook.delivery_key.keys if it is still in use",
+			Check:  "webhook secrets",
+			Detail: fmt.Sprintf("billing.webhook.signature.secrets contains the delivery key of %s: anybody with one delivery can forge the next", file),
+			Next:   "take it out there, and put it under billing.webhook.delivery_key.keys if it is still in use",
 		})
 	}
 	address := cmp.Or(s.Config.Server.Health, s.Config.Server.Webhooks)
 	if err := healthy(ctx, address); err != nil {
-		return append(found, tell("webhook address", "payersync serve does not answer on this machine just now, so nothing was sent to "+plainAddress(hook.PublicURL), nil))
+		return append(found, tell("webhook address",
+			"payersync serve does not answer on this machine just now, so nothing was sent to "+plainAddress(hook.PublicURL),
+			nil))
 	}
 	return append(found, a.checkPublicAddress(ctx, s))
 }
@@ -71,7 +75,8 @@ func deliveryKeyAmong(secrets []connector.Secret, ledger string) string {
 		if err != nil {
 			continue // of another user, who cannot have it read from here either
 		}
-		if slices.ContainsFunc(secrets, func(s connector.Secret) bool { return s.Expose() == strings.TrimSpace(string(key)) }) {
+		if slices.ContainsFunc(secrets,
+			func(s connector.Secret) bool { return s.Expose() == strings.TrimSpace(string(key)) }) {
 			return file
 		}
 	}
@@ -94,21 +99,25 @@ func (a *app) tryPublicAddress(ctx context.Context, s *session.Session) (office.
 	public := plainAddress(s.Config.Billing.Webhook.PublicURL)
 	sent, err := a.deliverTest(ctx, s, false)
 	if err != nil {
-		return office.Tested{Detail: fmt.Sprintf("%s cannot be reached from here: %s", public, errorText(err)), Next: a.nextOnTheWay(ctx, s)}, nil
+		return office.Tested{Detail: fmt.Sprintf("%s cannot be reached from here: %s", public, errorText(err)),
+			Next: a.nextOnTheWay(ctx, s)}, nil
 	}
 	if !sent.taken() {
-		return office.Tested{Detail: fmt.Sprintf("%s answered %d to a signed test delivery", public, sent.status), Next: cmp.Or(meanings[sent.status], a.nextOnTheWay(ctx, s))}, nil
+		return office.Tested{Detail: fmt.Sprintf("%s answered %d to a signed test delivery", public, sent.status),
+			Next: cmp.Or(meanings[sent.status], a.nextOnTheWay(ctx, s))}, nil
 	}
 	switch arrived, err := s.Ledger.DeliveryNamed(ctx, sent.key); {
 	case err != nil:
 		return office.Tested{}, err
 	case arrived == nil:
 		return office.Tested{
-			Detail: fmt.Sprintf("%s answered %d to a signed test delivery, but it did not come to this ledger", public, sent.status),
-			Next:   "another payersync serve, or another program, answers at that address: check its name, the proxy and server.webhooks",
+			Detail: fmt.Sprintf("%s answered %d to a signed test delivery, but it did not come to this ledger", public,
+				sent.status),
+			Next: "another payersync serve, or another program, answers at that address: check its name, the proxy and server.webhooks",
 		}, nil
 	}
-	return office.Tested{OK: true, Detail: fmt.Sprintf("a signed test delivery came to this ledger through %s", public)}, nil
+	return office.Tested{OK: true, Detail: fmt.Sprintf("a signed test delivery came to this ledger through %s", public)},
+		nil
 }
 
 // meanings are the meanings of the answers to a test delivery.
@@ -124,9 +133,11 @@ var meanings = map[int]string{
 // nextOnTheWay names the half of the way at which a test delivery failed.
 func (a *app) nextOnTheWay(ctx context.Context, s *session.Session) string {
 	if local, err := a.deliverTest(ctx, s, true); err == nil && local.taken() {
-		return "serve takes the same delivery at " + s.Config.Server.Webhooks + ", so look at the name, the certificate and the proxy in between"
+		return "serve takes the same delivery at " + s.Config.Server.Webhooks +
+			", so look at the name, the certificate and the proxy in between"
 	}
-	return "serve does not take the same delivery at " + s.Config.Server.Webhooks + " either: see its log, and payersync webhooks subscribe --test --local"
+	return "serve does not take the same delivery at " + s.Config.Server.Webhooks +
+		" either: see its log, and payersync webhooks subscribe --test --local"
 }
 
 // sentTest is a test delivery after sending.
@@ -145,7 +156,10 @@ func (a *app) deliverTest(ctx context.Context, s *session.Session, local bool) (
 	if err != nil {
 		return sentTest{}, err
 	}
-	client := http.Client{Timeout: testPatience, Transport: transport.WithUserAgent(&http.Transport{Proxy: transport.ProxyFor(s.Config.HTTP.Address()), DisableKeepAlives: true}), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := http.Client{Timeout: testPatience,
+		Transport: transport.WithUserAgent(&http.Transport{Proxy: transport.ProxyFor(s.Config.HTTP.Address()),
+			DisableKeepAlives: true}),
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Do(req)
 	var failed *url.Error // it holds the address, perhaps with a secret in it
 	if errors.As(err, &failed) {

@@ -43,7 +43,8 @@ func TestACheckSendsATestDeliveryThroughThePublicAddress(t *testing.T) {
 	}
 	answer := func(h http.HandlerFunc) { instead.Store(&h) }
 
-	says(exitDone, "ok    webhook address", "payersync serve does not answer on this machine just now, so nothing was sent")
+	says(exitDone, "ok    webhook address",
+		"payersync serve does not answer on this machine just now, so nothing was sent")
 	serve := w.serve()
 	defer serve.stop()
 	says(exitDone, "ok    webhook address", "a signed test delivery came to this ledger through http://127.0.0.1")
@@ -52,16 +53,20 @@ func TestACheckSendsATestDeliveryThroughThePublicAddress(t *testing.T) {
 	}
 
 	answer(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusOK) })
-	says(exitFailed, "FAIL  webhook address", "but it did not come to this ledger", "another payersync serve, or another program, answers at that address")
+	says(exitFailed, "FAIL  webhook address", "but it did not come to this ledger",
+		"another payersync serve, or another program, answers at that address")
 	answer(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusBadGateway) })
-	says(exitFailed, "answered 502 to a signed test delivery", "so look at the name, the certificate and the proxy in between")
+	says(exitFailed, "answered 502 to a signed test delivery",
+		"so look at the name, the certificate and the proxy in between")
 	answer(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusNotFound) })
-	says(exitFailed, "answered 404 to a signed test delivery", "passes the path of billing.webhook.public_url on unchanged")
+	says(exitFailed, "answered 404 to a signed test delivery",
+		"passes the path of billing.webhook.public_url on unchanged")
 	answer(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	says(exitFailed, "cannot be reached from here: EOF", "so look at the name, the certificate and the proxy in between")
 	instead.Store(nil)
 	w.write("webhook.secret", "another-secret-that-is-32-bytes-long\n")
-	says(exitFailed, "answered 401 to a signed test delivery", "serve may lack the newest one in billing.webhook.signature.secrets")
+	says(exitFailed, "answered 401 to a signed test delivery",
+		"serve may lack the newest one in billing.webhook.signature.secrets")
 }
 
 // The button on the page of webhooks agrees with check: it names the last reached step of a delivery, and the
@@ -90,16 +95,19 @@ func TestThePageOfWebhooksSendsATestDeliveryAndSaysWhereItsWayEnds(t *testing.T)
 	}
 
 	opens()
-	presses(http.StatusBadGateway, "The test delivery did not arrive", "answered 502 to a signed test delivery", "Serve does not take the same delivery")
+	presses(http.StatusBadGateway, "The test delivery did not arrive", "answered 502 to a signed test delivery",
+		"Serve does not take the same delivery")
 	serve := w.serve()
 	presses(http.StatusOK, "A signed test delivery came to this ledger through http://127.0.0.1")
 	if stored := w.inbox(); len(stored) != 1 || stored[0].State != "ignored" {
 		t.Errorf("the inbox has %+v", stored)
 	}
 	answer(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusOK) })
-	presses(http.StatusBadGateway, "but it did not come to this ledger", "Another payersync serve, or another program, answers at that address")
+	presses(http.StatusBadGateway, "but it did not come to this ledger",
+		"Another payersync serve, or another program, answers at that address")
 	answer(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
-	presses(http.StatusBadGateway, "cannot be reached from here", "so look at the name, the certificate and the proxy in between")
+	presses(http.StatusBadGateway, "cannot be reached from here",
+		"so look at the name, the certificate and the proxy in between")
 	instead.Store(nil)
 	w.write("webhook.secret", "another-secret-that-is-32-bytes-long\n")
 	opens() // as after a restart with what stands there now

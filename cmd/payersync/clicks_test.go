@@ -73,7 +73,8 @@ func TestRandomClicksShowNoSigningLinkThatTheLogDoesNotKnow(t *testing.T) {
 			t.Errorf("the link of %s was shown %d times, and the log knows of %d", mandate, n, known[mandate])
 		}
 	}
-	t.Logf("%d clicks, %d kills, answers %v; links of %d mandates were shown, %d times by the log", pressed, killed, statuses, len(shown), logged)
+	t.Logf("%d clicks, %d kills, answers %v; links of %d mandates were shown, %d times by the log", pressed, killed,
+		statuses, len(shown), logged)
 	if len(shown) == 0 {
 		t.Error("no link was shown, so the test shows nothing")
 	}
@@ -104,7 +105,8 @@ func (w *world) shownInLog() map[string]int {
 // auditLog returns the lines of the audit log.
 func (w *world) auditLog() []state.LoggedEntry {
 	w.t.Helper()
-	l, err := state.Open(context.Background(), state.Options{Path: w.path("payersync.db"), KeyFile: w.path("payersync.key")})
+	l, err := state.Open(context.Background(),
+		state.Options{Path: w.path("payersync.db"), KeyFile: w.path("payersync.key")})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -53,8 +53,10 @@ type completer func(context.Context) []cobra.Completion
 // placeholder in the command's usage, a flag by its name.
 func (a *app) completions(root *cobra.Command) {
 	arguments := map[string]completer{
-		"NAME": a.connectionNames, "[NAME…]": a.connectionNames, "[NAME…|RECORD]": a.connectionNames, "[CONNECTION]": a.connectionNames,
-		"[WAY]": a.alertWays, "PLAN": a.planNumbers, "SHELL": words("bash", "fish", "powershell", "zsh"), "HASH": a.versionHashes, "A": a.versionHashes, "[B]": a.versionHashes,
+		"NAME": a.connectionNames, "[NAME…]": a.connectionNames, "[NAME…|RECORD]": a.connectionNames,
+		"[CONNECTION]": a.connectionNames,
+		"[WAY]":        a.alertWays, "PLAN": a.planNumbers, "SHELL": words("bash", "fish", "powershell", "zsh"),
+		"HASH": a.versionHashes, "A": a.versionHashes, "[B]": a.versionHashes,
 	}
 	flags := map[string]completer{
 		"connection": a.connectionNames,
@@ -75,13 +77,17 @@ func (a *app) completions(root *cobra.Command) {
 		"report --class":          words(standing.Classes...),
 		"webhooks list --state":   words("received", "reflected", "superseded", "parked", "quarantined", "ignored"),
 		"attention list --reason": reasonCodes, "attention retry --reason": reasonCodes,
-		"attention close --reason-code": explained(slices.Compact(slices.Sorted(slices.Values(append(closable(), givenUpFor()...))))),
+		"attention close --reason-code": explained(slices.Compact(slices.Sorted(slices.Values(append(closable(),
+			givenUpFor()...))))),
 	}
 	for _, c := range append(commandsBelow(root), root) {
-		c.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			placeholders := slices.DeleteFunc(strings.Fields(useOf(cmd))[1:], func(word string) bool { return strings.HasPrefix(word, "--") })
+		c.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion,
+			cobra.ShellCompDirective) {
+			placeholders := slices.DeleteFunc(strings.Fields(useOf(cmd))[1:],
+				func(word string) bool { return strings.HasPrefix(word, "--") })
 			placeholder := ""
-			if at := min(len(args), len(placeholders)-1); at >= 0 && (at == len(args) || strings.Contains(placeholders[at], "…")) {
+			if at := min(len(args), len(placeholders)-1); at >= 0 &&
+				(at == len(args) || strings.Contains(placeholders[at], "…")) {
 				placeholder = placeholders[at]
 			}
 			if strings.Contains(placeholder, "FILE") || strings.Contains(placeholder, "DIR") {
@@ -98,12 +104,14 @@ func (a *app) completions(root *cobra.Command) {
 			if !special {
 				path, flag = "", name
 			}
-			if c.Flags().Lookup(flag) == nil && c.PersistentFlags().Lookup(flag) == nil || special && c.CommandPath() != "payersync "+path {
+			if c.Flags().Lookup(flag) == nil && c.PersistentFlags().Lookup(flag) == nil || special &&
+				c.CommandPath() != "payersync "+path {
 				continue
 			}
-			_ = c.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-				return complete(cmd.Context()), cobra.ShellCompDirectiveNoFileComp
-			}) // the flag is there and has none yet
+			_ = c.RegisterFlagCompletionFunc(flag,
+				func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+					return complete(cmd.Context()), cobra.ShellCompDirectiveNoFileComp
+				}) // the flag is there and has none yet
 		}
 	}
 }

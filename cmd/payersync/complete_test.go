@@ -88,7 +88,8 @@ func TestEveryShellGetsAScript(t *testing.T) {
 			t.Errorf("the script for %s asks for no completions:\n%s", shell, r.out)
 		}
 	}
-	if r := w.run("completion", "tcsh"); r.code != exitUsage || !strings.Contains(r.errOut, "SHELL is one of bash, fish, powershell, zsh") {
+	if r := w.run("completion", "tcsh"); r.code != exitUsage ||
+		!strings.Contains(r.errOut, "SHELL is one of bash, fish, powershell, zsh") {
 		t.Errorf("an unknown shell ended with %d: %s", r.code, r.errOut)
 	}
 }
@@ -109,7 +110,8 @@ func TestEveryCommandHasAManualPageThatOthersMayRead(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		if first := strings.Fields(c.Short)[0]; !strings.Contains(string(text), first) || !strings.Contains(string(text), ".SH EXAMPLE") {
+		if first := strings.Fields(c.Short)[0]; !strings.Contains(string(text), first) ||
+			!strings.Contains(string(text), ".SH EXAMPLE") {
 			t.Errorf("%s says neither what it is for nor how:\n%s", page, text)
 		}
 		if info, err := os.Stat(page); err != nil || info.Mode().Perm() != 0o644 {

@@ -48,7 +48,8 @@ address of the page that your browser ends on.`,
 		}),
 	}
 	c.Flags().StringVar(&how.redirect, "redirect", localRedirect, "the registered redirect `ADDRESS`")
-	c.Flags().BoolVar(&how.paste, "paste", false, "paste the address of the browser's last page, instead of waiting for it")
+	c.Flags().BoolVar(&how.paste, "paste", false,
+		"paste the address of the browser's last page, instead of waiting for it")
 	c.Flags().StringVar(&how.tenant, "tenant", "", "`ID` of the organisation, if the consent covers several")
 	return c
 }
@@ -96,9 +97,11 @@ func (a *app) connect(ctx context.Context, s *session.Session, name string, how 
 		if err := s.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.MarkRestored() }); err != nil {
 			return err
 		}
-		a.Say("Nothing is created before the service's list has been read anew, and for %s more.", s.Config.LookupLimits().Quarantine)
+		a.Say("Nothing is created before the service's list has been read anew, and for %s more.",
+			s.Config.LookupLimits().Quarantine)
 	}
-	by, err := credentials.Keep(ctx, s.Ledger, credentials.Connection{Name: name, Provider: what.provider, Tenant: tenant, Actor: actor()}, grant)
+	by, err := credentials.Keep(ctx, s.Ledger,
+		credentials.Connection{Name: name, Provider: what.provider, Tenant: tenant, Actor: actor()}, grant)
 	if err != nil {
 		return err
 	}
@@ -135,7 +138,8 @@ Then paste the whole address of the browser's last page, and press Enter:`, cons
 	}
 	redirected, err := url.Parse(strings.TrimSpace(line))
 	if err != nil {
-		return nil, &credentials.RedirectError{Why: "the pasted text is no address"} // the parser's error would repeat it, with the code
+		// the parser's error would repeat it, with the code
+		return nil, &credentials.RedirectError{Why: "the pasted text is no address"}
 	}
 	return consent.Accept(redirected)
 }
@@ -185,7 +189,8 @@ func billingConsentable(s *session.Session) (consentable, error) {
 	b := s.Config.Billing
 	switch {
 	case b.Dialect.APIAuth != config.AuthorizationCode:
-		return consentable{}, usage.Errorf("the billing service needs no consent: billing.dialect.api_auth is %s", b.Dialect.APIAuth)
+		return consentable{}, usage.Errorf("the billing service needs no consent: billing.dialect.api_auth is %s",
+			b.Dialect.APIAuth)
 	case b.AuthorizeURL == "":
 		return consentable{}, usage.Errorf("the page for the consent is not known; name it in billing.authorize_url")
 	}
@@ -202,7 +207,8 @@ func companyOf(_ context.Context, g credentials.Grant) ([]credentials.Tenant, er
 }
 
 // xeroOrganisations asks Xero for the organisations of a consent not stored yet.
-func xeroOrganisations(ctx context.Context, s *session.Session, c config.Connection, g credentials.Grant) ([]credentials.Tenant, error) {
+func xeroOrganisations(ctx context.Context, s *session.Session, c config.Connection,
+	g credentials.Grant) ([]credentials.Tenant, error) {
 	source, err := xero.New(c.Source.Xero, xero.Deps{
 		HTTP: s.SourceClient(c.Name), Token: oauth2.StaticTokenSource(g.Token), Now: s.Ledger.Now, Limiter: s.Budget(c, ""),
 	})
@@ -213,8 +219,10 @@ func xeroOrganisations(ctx context.Context, s *session.Session, c config.Connect
 }
 
 // companiesOf asks a system with a profile for the companies of a consent not stored yet.
-func companiesOf(ctx context.Context, s *session.Session, c config.Connection, g credentials.Grant) ([]credentials.Tenant, error) {
-	source, err := c.Source.Open(config.SourceDeps{HTTP: s.SourceClient(c.Name), Token: oauth2.StaticTokenSource(g.Token), Now: s.Ledger.Now, Limiter: s.Budget(c, "")})
+func companiesOf(ctx context.Context, s *session.Session, c config.Connection,
+	g credentials.Grant) ([]credentials.Tenant, error) {
+	source, err := c.Source.Open(config.SourceDeps{HTTP: s.SourceClient(c.Name), Token: oauth2.StaticTokenSource(g.Token),
+		Now: s.Ledger.Now, Limiter: s.Budget(c, "")})
 	if err != nil {
 		return nil, usage.Error{Err: err}
 	}
@@ -247,7 +255,8 @@ func (a *app) showConsent(c connected) error {
 	}
 	fmt.Fprintln(a.Out, ".")
 	if !c.ReconnectBy.IsZero() {
-		fmt.Fprintf(a.Out, "The consent is renewed while payersync serve runs. Unused, it lapses on %s.\n", c.ReconnectBy.Format(time.DateOnly))
+		fmt.Fprintf(a.Out, "The consent is renewed while payersync serve runs. Unused, it lapses on %s.\n",
+			c.ReconnectBy.Format(time.DateOnly))
 	}
 	fmt.Fprintln(a.Out, "Next: payersync check")
 	return nil

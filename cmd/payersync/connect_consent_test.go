@@ -51,11 +51,13 @@ func TestRunWithoutATokenSaysWhyAndNotThatItIsThrottled(t *testing.T) {
 	w.env["BOOKS_SECRET"] = "of another app"
 	for _, want := range []string{"check client_id and client_secret", "the last try failed, and the next is made at"} {
 		r := w.expect(exitFailed, "sync", "books")
-		if !strings.Contains(r.out, want) || !strings.Contains(r.out, "try again at "+time.Now().Format(time.DateOnly)) || strings.Contains(r.out, "throttled") {
+		if !strings.Contains(r.out, want) || !strings.Contains(r.out, "try again at "+time.Now().Format(time.DateOnly)) ||
+			strings.Contains(r.out, "throttled") {
 			t.Errorf("sync does not say %q:\n%s", want, r.out)
 		}
 	}
-	if r := w.expect(exitFailed, "sync", "books", "--output", "json"); !strings.Contains(r.out, `"problem":"read the accounting system:`) {
+	if r := w.expect(exitFailed, "sync", "books", "--output", "json"); !strings.Contains(r.out,
+		`"problem":"read the accounting system:`) {
 		t.Errorf("as JSON, sync does not say what is wrong:\n%s%s", r.out, r.errOut)
 	}
 }
@@ -69,7 +71,8 @@ func TestConsentForTheBillingServiceIsPasted(t *testing.T) {
 	w := newWorld(t, people(4), func(o *sandbox.Options) {
 		o.Switches.APITokens, o.TokenLife = sandbox.AuthorizationCode, 61*time.Second
 	})
-	w.edit("payersync.yaml", "  redirect_url:", "  authorize_url: https://login.example.com/auth\n  dialect: {api_auth: authorization_code}\n  redirect_url:")
+	w.edit("payersync.yaml", "  redirect_url:",
+		"  authorize_url: https://login.example.com/auth\n  dialect: {api_auth: authorization_code}\n  redirect_url:")
 	if r := w.expect(exitFailed, "sync"); !strings.Contains(r.errOut+r.out, "payersync connect billing") {
 		t.Errorf("without consent, sync says: %s%s", r.out, r.errOut)
 	}
@@ -116,7 +119,8 @@ func TestConsentForTheBillingServiceIsPasted(t *testing.T) {
 		})
 	}
 	w.front.Store(&elsewhere)
-	if r := again(); r.code != exitUsage || !strings.Contains(r.errOut, "the consent is not kept: the ledger belongs to another account") {
+	if r := again(); r.code != exitUsage ||
+		!strings.Contains(r.errOut, "the consent is not kept: the ledger belongs to another account") {
 		t.Errorf("a consent for another account ended with %d:\n%s%s", r.code, r.out, r.errOut)
 	}
 	w.front.Store(nil)

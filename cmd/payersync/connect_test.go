@@ -98,7 +98,8 @@ var consentAddress = regexp.MustCompile(`http\S+code_challenge\S+`)
 // consent waits until connect prints the consent page's address.
 func (p *process) consent() string {
 	p.t.Helper()
-	eventually(p.t, "the address of the consent page", func() bool { return p.over() || consentAddress.MatchString(p.errOut.String()) })
+	eventually(p.t, "the address of the consent page",
+		func() bool { return p.over() || consentAddress.MatchString(p.errOut.String()) })
 	return consentAddress.FindString(p.errOut.String())
 }
 
@@ -148,7 +149,8 @@ func TestConnectedSourceIsReadAndItsTokensNeverShow(t *testing.T) {
 		t.Errorf("sync says:\n%s", synced.out)
 	}
 	checked := w.run("check")
-	for _, want := range []string{"ok source books credentials:", "ok source books tenant:", "ok source books clock:", "ok consent books"} {
+	for _, want := range []string{"ok source books credentials:", "ok source books tenant:", "ok source books clock:",
+		"ok consent books"} {
 		if !strings.Contains(strings.Join(strings.Fields(checked.out), " "), want) {
 			t.Errorf("check does not say %q:\n%s", want, checked.out)
 		}
@@ -182,15 +184,18 @@ func TestQuickBooksIsConnectedAndRead(t *testing.T) {
 		t.Fatalf("connect ended with %d:\n%s%s", done.code, done.out, done.errOut)
 	}
 	checked := w.run("check")
-	for _, want := range []string{"ok source books credentials:", "ok source books tenant:", "ok source books clock:", "ok consent books"} {
+	for _, want := range []string{"ok source books credentials:", "ok source books tenant:", "ok source books clock:",
+		"ok consent books"} {
 		if !strings.Contains(strings.Join(strings.Fields(checked.out), " "), want) {
 			t.Errorf("check does not say %q:\n%s", want, checked.out)
 		}
 	}
-	if synced := w.expect(exitDone, "sync", "books"); !strings.Contains(synced.out, "7 read") || !strings.Contains(synced.out, "7 created") {
+	if synced := w.expect(exitDone, "sync", "books"); !strings.Contains(synced.out, "7 read") ||
+		!strings.Contains(synced.out, "7 created") {
 		t.Errorf("sync says:\n%s", synced.out)
 	}
-	if again := w.expect(exitDone, "sync", "books"); !strings.Contains(again.out, "0 created, 0 linked, 0 updated") || len(w.box.Customers()) != 7 {
+	if again := w.expect(exitDone, "sync", "books"); !strings.Contains(again.out, "0 created, 0 linked, 0 updated") ||
+		len(w.box.Customers()) != 7 {
 		t.Errorf("there are %d customers, and a second sync says:\n%s", len(w.box.Customers()), again.out)
 	}
 }
@@ -202,7 +207,8 @@ func TestConnectRefusesToGuessBetweenOrganisations(t *testing.T) {
 	acme := xerotest.Tenant{ID: "11111111-1111-4111-8111-111111111111", Name: "Acme", Type: "ORGANISATION"}
 	bolt := xerotest.Tenant{ID: "22222222-2222-4222-8222-222222222222", Name: "Bolt", Type: "ORGANISATION"}
 	v.xero.Reach(acme, bolt)
-	if r := w.connect(v); r.code == exitDone || !strings.Contains(r.errOut, "--tenant ID") || !strings.Contains(r.errOut, "Bolt") {
+	if r := w.connect(v); r.code == exitDone || !strings.Contains(r.errOut, "--tenant ID") ||
+		!strings.Contains(r.errOut, "Bolt") {
 		t.Errorf("connect ended with %d: %s", r.code, r.errOut)
 	}
 	if r := w.connect(v, "--tenant", bolt.ID); r.code != exitDone {
@@ -210,7 +216,8 @@ func TestConnectRefusesToGuessBetweenOrganisations(t *testing.T) {
 	}
 	v.xero.Reach(bolt, acme) // their order means nothing
 	w.expect(exitDone, "sync", "books")
-	if r := w.connect(v, "--tenant", acme.ID); r.code != exitUsage || !strings.Contains(r.errOut, "was set up for the organisation") {
+	if r := w.connect(v, "--tenant", acme.ID); r.code != exitUsage ||
+		!strings.Contains(r.errOut, "was set up for the organisation") {
 		t.Errorf("connecting it to another organisation ended with %d: %s", r.code, r.errOut)
 	}
 	w.expect(exitDone, "sync", "books")
@@ -232,14 +239,16 @@ func TestSourceAtItsDailyLimitIsLeftAloneAndOthersGoOn(t *testing.T) {
 	asked := v.asked()
 	for range 2 {
 		again := w.expect(exitThrottled, "sync")
-		if !strings.Contains(again.out, "of acme: complete") || !strings.Contains(again.out, "of books: throttled; try again at "+until.Format(time.DateOnly)) {
+		if !strings.Contains(again.out, "of acme: complete") ||
+			!strings.Contains(again.out, "of books: throttled; try again at "+until.Format(time.DateOnly)) {
 			t.Errorf("a parked run says:\n%s%s", again.out, again.errOut)
 		}
 	}
 	if got := v.asked(); got != asked {
 		t.Errorf("a parked source had %d requests", got-asked)
 	}
-	if status := w.expect(exitDone, "status"); !strings.Contains(status.out, "The accounting system of books has reached its request limit") {
+	if status := w.expect(exitDone, "status"); !strings.Contains(status.out,
+		"The accounting system of books has reached its request limit") {
 		t.Errorf("status says:\n%s", status.out)
 	}
 }
@@ -264,7 +273,8 @@ func TestWithdrawnConsentAsksForAPersonAndConcludesNothing(t *testing.T) {
 		t.Errorf("a consent that no longer works was tried %d times more", got-requests)
 	}
 	status := w.expect(exitDone, "status")
-	if !strings.Contains(status.out, "refuses access to payersync") || !strings.Contains(status.out, "no longer works") || strings.Contains(status.out, "Needs attention") {
+	if !strings.Contains(status.out, "refuses access to payersync") || !strings.Contains(status.out, "no longer works") ||
+		strings.Contains(status.out, "Needs attention") {
 		t.Errorf("status says:\n%s", status.out)
 	}
 	if r := w.connect(v); r.code != exitDone {
@@ -289,16 +299,19 @@ func TestTroubleOfACustomConnectionShowsInTheStatus(t *testing.T) {
 	w.env["BOOKS_SECRET"] = credentialstest.ClientSecret
 	w.expect(exitDone, "sync", "books")
 	w.env["BOOKS_SECRET"] = "of another app"
-	if r := w.expect(exitFailed, "sync", "books"); !strings.Contains(r.out, "Run 2 of books: failed") || !strings.Contains(r.out, "check client_id and client_secret") {
+	if r := w.expect(exitFailed, "sync", "books"); !strings.Contains(r.out, "Run 2 of books: failed") ||
+		!strings.Contains(r.out, "check client_id and client_secret") {
 		t.Errorf("sync says: %s%s", r.out, r.errOut)
 	}
 	status := w.expect(exitDone, "status")
-	if !strings.Contains(status.out, "The accounting system of books refuses access to payersync") || strings.Contains(status.out, "payersync connect") { // it needs no consent
+	if !strings.Contains(status.out, "The accounting system of books refuses access to payersync") ||
+		strings.Contains(status.out, "payersync connect") { // it needs no consent
 		t.Errorf("status says:\n%s", status.out)
 	}
 	w.env["BOOKS_SECRET"] = credentialstest.ClientSecret
 	v.xero.Reach(xerotest.Tenant{ID: "99999999-9999-4999-8999-999999999999", Name: "Another", Type: "ORGANISATION"})
-	if r := w.expect(exitFailed, "sync", "books"); !strings.Contains(r.out, "does not cover organisation") || !strings.Contains(r.out, "  0 read") {
+	if r := w.expect(exitFailed, "sync", "books"); !strings.Contains(r.out, "does not cover organisation") ||
+		!strings.Contains(r.out, "  0 read") {
 		t.Errorf("when the app is another organisation's, sync says: %s%s", r.out, r.errOut)
 	}
 }
@@ -306,7 +319,8 @@ func TestTroubleOfACustomConnectionShowsInTheStatus(t *testing.T) {
 // later opens the installation as it will be some time from now.
 func (w *world) later(after time.Duration) (*app, *session.Session) {
 	w.t.Helper()
-	a := &app{program: program{Console: &show.Console{ErrOut: io.Discard}, getenv: func(name string) (string, bool) { v, ok := w.env[name]; return v, ok }},
+	a := &app{program: program{Console: &show.Console{ErrOut: io.Discard},
+		getenv: func(name string) (string, bool) { v, ok := w.env[name]; return v, ok }},
 		now: func() time.Time { return time.Now().Add(after) }, config: w.path("payersync.yaml")}
 	return a, w.session(a)
 }
@@ -328,7 +342,8 @@ func TestTheMappingCommandsAskTheAccountingSystemNothing(t *testing.T) {
 	}
 	w.edit("xero.yaml", "{xeroTenantId: tenant}", "{organisation: tenant}")
 	for _, args := range [][]string{
-		{"mapping", "fields", "books"}, {"mapping", "check", "--coverage", "books"}, {"mapping", "check", "books"}, {"mapping", "preview", "books"},
+		{"mapping", "fields", "books"}, {"mapping", "check", "--coverage", "books"}, {"mapping", "check", "books"},
+		{"mapping", "preview", "books"},
 		{"mapping", "rollback", version, "books"},
 	} {
 		w.expect(exitDone, args...)

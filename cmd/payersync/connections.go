@@ -43,7 +43,8 @@ takes it back.`,
 				return usage.Errorf("the decision takes a reason: --reason 'the sister company'")
 			}
 			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
-				d := state.ConnectionDecision{Old: args[0], New: args[1], Decision: state.BooksSeparate, Actor: actor(), Reason: reason}
+				d := state.ConnectionDecision{Old: args[0], New: args[1], Decision: state.BooksSeparate, Actor: actor(),
+					Reason: reason}
 				if undo {
 					return a.takeSeparateBack(cmd.Context(), s, d)
 				}
@@ -76,7 +77,8 @@ func (a *app) separateConnections(ctx context.Context, s *session.Session, d sta
 		return notDecided(d, err)
 	}
 	if news {
-		a.Say("Noted: %s and %s are separate companies. The next plan of %[2]s uses this.", show.Visible(d.Old), show.Visible(d.New))
+		a.Say("Noted: %s and %s are separate companies. The next plan of %[2]s uses this.", show.Visible(d.Old),
+			show.Visible(d.New))
 	} else {
 		a.Say("%s and %s were separate before, and stay so.", show.Visible(d.Old), show.Visible(d.New))
 	}
@@ -100,5 +102,6 @@ func notDecided(d state.ConnectionDecision, err error) error {
 	case errors.Is(err, state.ErrSameConnection):
 		next = "; name the old one and the new one"
 	}
-	return fmt.Errorf("cannot decide about the connections %s and %s: %w%s", show.Visible(d.Old), show.Visible(d.New), err, next)
+	return fmt.Errorf("cannot decide about the connections %s and %s: %w%s", show.Visible(d.Old), show.Visible(d.New), err,
+		next)
 }

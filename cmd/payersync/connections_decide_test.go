@@ -18,7 +18,8 @@ func atADesk(c *quickbookstest.Customer) {
 // moveOf returns how the move of acme to QuickBooks stands.
 func (w *world) moveOf() moveReport {
 	w.t.Helper()
-	return decodeLines[moveReport](w.t, w.expect(exitDone, "connections", "move", "acme", "quickbooks", "--output", "json"))[0]
+	return decodeLines[moveReport](w.t,
+		w.expect(exitDone, "connections", "move", "acme", "quickbooks", "--output", "json"))[0]
 }
 
 // decidesLike fails the test unless one pair is accepted, the record of one is a new payer, and one
@@ -26,7 +27,8 @@ func (w *world) moveOf() moveReport {
 func (w *world) decidesLike(before int) {
 	w.t.Helper()
 	report := w.moveOf()
-	if !report.Moved || report.Accepted != 1 || report.Unsure != 1 || len(report.OnlyNew) != 1 || len(report.OnlyOld) != 1 {
+	if !report.Moved || report.Accepted != 1 || report.Unsure != 1 || len(report.OnlyNew) != 1 ||
+		len(report.OnlyOld) != 1 {
 		w.t.Errorf("the move stands at %+v", report)
 	}
 	w.run("backfill", "quickbooks", "--yes")
@@ -55,7 +57,9 @@ func TestAPersonDecidesOnEachPairOfAMoveAtATerminal(t *testing.T) {
 	if r.code != exitAttention {
 		t.Fatalf("it ended with %d:\n%s", r.code, r.out)
 	}
-	p.sees("Matches: 0 certain, 3 to look at, 0 accepted before.", "Which payer of acme does record 1", "  1  decide later", "  3  none of them: a new payer", "Which one, 1 to 3? [1] 2", "Which one, 1 to 3? [1] 9", `"9" is none of them.`, "Which one, 1 to 3? [1] 3", "1 pair accepted. acme is closed.")
+	p.sees("Matches: 0 certain, 3 to look at, 0 accepted before.", "Which payer of acme does record 1",
+		"  1  decide later", "  3  none of them: a new payer", "Which one, 1 to 3? [1] 2", "Which one, 1 to 3? [1] 9",
+		`"9" is none of them.`, "Which one, 1 to 3? [1] 3", "1 pair accepted. acme is closed.")
 	w.decidesLike(payers)
 }
 
@@ -81,7 +85,8 @@ func TestAMoveClosesTheOldConnectionOnlyWhenAPersonSaysSo(t *testing.T) {
 	if report := w.moveOf(); r.code != exitDone || report.Moved || report.Accepted != 0 {
 		t.Fatalf("it ended with %d, and the move stands at %+v:\n%s", r.code, report, r.out)
 	}
-	p.sees("Accept the 2 certain matches? [y/N] n", "Close acme? A match counts only then, and runs of acme are refused from then on. Undecided so far: 2 payers of acme, 2 records of quickbooks. [y/N]", "acme stays open, so no match is accepted.", "Nothing was decided.")
+	p.sees("Accept the 2 certain matches? [y/N] n",
+		"Close acme? A match counts only then, and runs of acme are refused from then on. Undecided so far: 2 payers of acme, 2 records of quickbooks. [y/N]", "acme stays open, so no match is accepted.", "Nothing was decided.")
 
 	r = w.run("connections", "move", "acme", "quickbooks", "--pair", "A00002=2")
 	if r.code != exitUsage || !strings.Contains(r.errOut, "acme would be closed") || w.moveOf().Moved {
@@ -134,7 +139,8 @@ func TestAPersonDecidesOnTheMoveOfBooksInASpreadsheet(t *testing.T) {
 		return append([]string{"connections", "move", "acme", "quickbooks"}, more...)
 	}
 	r := w.expect(exitDone, move("--csv", w.path("pairs.csv"))...)
-	if !strings.Contains(r.errOut, "3 pairs written to") || !strings.Contains(r.errOut, "connections move acme quickbooks --import") {
+	if !strings.Contains(r.errOut, "3 pairs written to") ||
+		!strings.Contains(r.errOut, "connections move acme quickbooks --import") {
 		t.Errorf("it says\n%s", r.errOut)
 	}
 	w.expect(exitUsage, move("--csv", w.path("pairs.csv"))...)
@@ -142,7 +148,8 @@ func TestAPersonDecidesOnTheMoveOfBooksInASpreadsheet(t *testing.T) {
 
 	wrong := slices.Clone(rows)
 	wrong[3] = slices.Clone(rows[3])
-	wrong[3][slices.Index(rows[0], "decision")], wrong[3][slices.Index(rows[0], "customer_name")] = "accept", "Somebody Else"
+	wrong[3][slices.Index(rows[0], "decision")], wrong[3][slices.Index(rows[0], "customer_name")] = "accept",
+		"Somebody Else"
 	w.writeRows("wrong.csv", wrong)
 	r = w.expect(exitUsage, move("--import", w.path("wrong.csv"), "--yes")...)
 	if !strings.Contains(r.errOut, "line 4, column customer_name: it is something else by now") || w.moveOf().Moved {

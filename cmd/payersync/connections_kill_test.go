@@ -102,7 +102,8 @@ func (k *movingBooks) killedOnce(come func() bool, args ...string) bool {
 // request may still arrive.
 func (k *movingBooks) finishUndo(args []string) {
 	k.t.Helper()
-	if r := k.run(args...); r.code != exitDone && (r.code != exitAttention || !strings.Contains(r.errOut, "a request for this record may still arrive")) {
+	if r := k.run(args...); r.code != exitDone &&
+		(r.code != exitAttention || !strings.Contains(r.errOut, "a request for this record may still arrive")) {
 		k.t.Fatalf("the undo ends with %d:\n%s%s", r.code, r.out, r.errOut)
 	}
 }

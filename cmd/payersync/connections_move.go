@@ -94,9 +94,10 @@ Exit status 3: some matches still need a decision.`,
 
 // movesOf returns the service for moves between connections.
 func (a *app) movesOf(s *session.Session) *office.Moves {
-	return &office.Moves{Ledger: s.Ledger, Syncer: s.Syncer, Stored: func(ctx context.Context, connection string) (syncer.Connection, error) {
-		return a.storedAs(ctx, s, connection)
-	}}
+	return &office.Moves{Ledger: s.Ledger, Syncer: s.Syncer,
+		Stored: func(ctx context.Context, connection string) (syncer.Connection, error) {
+			return a.storedAs(ctx, s, connection)
+		}}
 }
 
 func (m *mover) operator() syncer.Operator {
@@ -188,13 +189,15 @@ func (m *mover) named(p *office.MoveProposal) ([]state.MovePair, error) {
 		if !ok {
 			return nil, usage.Errorf("--pair needs an id of each side: --pair C0012=4711, not %q", text)
 		}
-		if slices.ContainsFunc(p.Accepted, func(r office.MovedRecord) bool { return r.Old.SourceID == oldID && r.New.SourceID == newID }) {
+		if slices.ContainsFunc(p.Accepted,
+			func(r office.MovedRecord) bool { return r.Old.SourceID == oldID && r.New.SourceID == newID }) {
 			m.Say("The match %s is accepted already.", show.Visible(text))
 			continue
 		}
 		pair, ok := p.Pair(oldID, newID)
 		if !ok {
-			return nil, usage.Errorf("%s has no payer %q with a customer, or %s no record %q without one", p.Old, oldID, p.New, newID)
+			return nil, usage.Errorf("%s has no payer %q with a customer, or %s no record %q without one", p.Old, oldID, p.New,
+				newID)
 		}
 		pairs = append(pairs, pair)
 	}
@@ -230,7 +233,8 @@ func (m *mover) closes(ctx context.Context, p *office.MoveProposal, pairs []stat
 		return !m.stay, nil
 	}
 	closes, err := m.Confirms(ctx, false, m.from+" would be closed",
-		fmt.Sprintf("Close %s? A match counts only then, and runs of %[1]s are refused from then on. %s", m.from, p.Undecided(pairs)))
+		fmt.Sprintf("Close %s? A match counts only then, and runs of %[1]s are refused from then on. %s", m.from,
+			p.Undecided(pairs)))
 	m.close, m.stay = closes && err == nil, !closes && err == nil
 	if m.stay {
 		m.Say("%s stays open, so no match is accepted.", m.from)
@@ -253,7 +257,8 @@ func (m *mover) printProposal(p *office.MoveProposal) {
 	}
 	var rows [][]string
 	for _, s := range p.Certain {
-		rows = append(rows, []string{s.Best.Customer, s.Record, fmt.Sprint(s.Best.Score), s.Best.Theirs.Name, s.Best.Ours.Name, mandateWord(p.Mandates[s.Best.Customer])})
+		rows = append(rows, []string{s.Best.Customer, s.Record, fmt.Sprint(s.Best.Score), s.Best.Theirs.Name,
+			s.Best.Ours.Name, mandateWord(p.Mandates[s.Best.Customer])})
 	}
 	if len(rows) > 0 {
 		m.Rows([]string{"Old: " + m.from, "New: " + m.to, "Score", "Old name", "New name", "Mandate"}, rows)
@@ -266,14 +271,16 @@ func (m *mover) printProposal(p *office.MoveProposal) {
 		m.Say("%s of %s: no record of %s looks like them.", connector.Plural(len(p.OnlyOld), "payer"), m.from, m.to)
 	}
 	if len(p.OnlyNew) > 0 {
-		m.Say("%s of %s: no payer of %s looks like them. They are new payers.", connector.Plural(len(p.OnlyNew), "record"), m.to, m.from)
+		m.Say("%s of %s: no payer of %s looks like them. They are new payers.", connector.Plural(len(p.OnlyNew), "record"),
+			m.to, m.from)
 	}
 }
 
 // printUnsure prints the possible predecessors of a doubtful record.
 func (m *mover) printUnsure(s match.Suggestion) {
 	for _, c := range s.Offered() {
-		fmt.Fprintf(m.Out, "%3d  payer %s, record %s: %s\n", c.Score, show.Visible(c.Customer), show.Visible(c.Record), show.Visible(c.Why()))
+		fmt.Fprintf(m.Out, "%3d  payer %s, record %s: %s\n", c.Score, show.Visible(c.Customer), show.Visible(c.Record),
+			show.Visible(c.Why()))
 		m.printBeside("Old: "+m.from, "New: "+m.to, *c.Theirs, *c.Ours)
 	}
 }
@@ -292,7 +299,8 @@ func (m *mover) acceptCertain(ctx context.Context, p *office.MoveProposal) ([]st
 		return nil, nil
 	}
 	if len(pairs) > 0 {
-		sure, err := m.Confirms(ctx, m.yes, fmt.Sprintf("%s would be accepted, and %s closed", connector.Plural(len(pairs), "pair"), m.from),
+		sure, err := m.Confirms(ctx, m.yes,
+			fmt.Sprintf("%s would be accepted, and %s closed", connector.Plural(len(pairs), "pair"), m.from),
 			fmt.Sprintf("Accept the %s?", connector.Plural(len(pairs), "certain match")))
 		if err != nil || !sure {
 			return nil, err
@@ -363,7 +371,8 @@ func (m *mover) end(p *office.MoveProposal, left []state.MoveLeft) error {
 		}
 		m.Say("%s accepted. %s is closed.", connector.Plural(report.Accepted, "pair"), m.from)
 		if waiting > 0 {
-			m.Say("%s still to be written: payersync plan %s shows the new keys, payersync sync %[2]s sends them.", connector.Plural(waiting, "customer"), m.to)
+			m.Say("%s still to be written: payersync plan %s shows the new keys, payersync sync %[2]s sends them.",
+				connector.Plural(waiting, "customer"), m.to)
 		}
 		if len(p.OnlyOld) > 0 {
 			m.Say("payersync reports payers of %s that no record continues and whose mandates still hold: payersync attention list --reason %s", m.from, connector.ReasonLeftWithMandate)
@@ -389,7 +398,8 @@ func (m *mover) printLeft(left []state.MoveLeft) {
 }
 
 func reportOfMove(p *office.MoveProposal, left []state.MoveLeft) moveReport {
-	r := moveReport{Old: p.Old, New: p.New, Moved: p.Decision != nil, Accepted: len(p.Accepted), Certain: len(p.Certain), Unsure: len(p.Unsure),
+	r := moveReport{Old: p.Old, New: p.New, Moved: p.Decision != nil, Accepted: len(p.Accepted), Certain: len(p.Certain),
+		Unsure:  len(p.Unsure),
 		OnlyOld: []string{}, OnlyNew: append([]string{}, p.OnlyNew...), Pairs: []movePairReport{}, Left: leftReports(left)}
 	r.OnlyOld = append(r.OnlyOld, connector.Map(p.OnlyOld, func(o state.Payer) string { return o.SourceID })...)
 	for _, a := range p.Accepted {
@@ -405,7 +415,8 @@ func reportOfMove(p *office.MoveProposal, left []state.MoveLeft) moveReport {
 	}{{"certain", p.Certain}, {"unsure", p.Unsure}} {
 		for _, s := range list.of {
 			if s.Best != nil {
-				r.Pairs = append(r.Pairs, movePairReport{s.Best.Customer, s.Record, list.state, s.Best.Score, p.Mandates[s.Best.Customer]})
+				r.Pairs = append(r.Pairs,
+					movePairReport{s.Best.Customer, s.Record, list.state, s.Best.Score, p.Mandates[s.Best.Customer]})
 			}
 		}
 	}

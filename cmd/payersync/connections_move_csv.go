@@ -28,7 +28,8 @@ func (a *app) writeReviewList(file string, rows []match.Row, next string) error 
 	if err := errors.Join(match.WriteCSV(f, rows, ','), f.Close()); err != nil {
 		return err
 	}
-	a.Say("%s written to %s. Write accept, reject or new into the column decision, then: %s", connector.Plural(len(rows), "pair"), show.Visible(file), show.Visible(next))
+	a.Say("%s written to %s. Write accept, reject or new into the column decision, then: %s",
+		connector.Plural(len(rows), "pair"), show.Visible(file), show.Visible(next))
 	return a.Result(map[string]any{"file": file, "pairs": len(rows)})
 }
 
@@ -53,14 +54,16 @@ func (m *mover) importPairs(ctx context.Context, p *office.MoveProposal) error {
 		return m.end(p, nil)
 	}
 	what := fmt.Sprintf("%s to accept and %d to reject", connector.Plural(len(accepts), "pair"), len(rejects))
-	sure, err := m.Confirms(ctx, m.yes, "nothing was noted of "+what, fmt.Sprintf("Take the decisions of the file, %s?", what))
+	sure, err := m.Confirms(ctx, m.yes, "nothing was noted of "+what,
+		fmt.Sprintf("Take the decisions of the file, %s?", what))
 	if err == nil && sure && len(accepts) > 0 {
 		sure, err = m.closes(ctx, p, accepts)
 	}
 	if err != nil || !sure {
 		return err
 	}
-	if err := connector.Each(rejects, func(pair state.MovePair) error { return m.moves.Reject(ctx, pair, m.operator()) }); err != nil {
+	if err := connector.Each(rejects,
+		func(pair state.MovePair) error { return m.moves.Reject(ctx, pair, m.operator()) }); err != nil {
 		return notMovedBooks(m.from, m.to, err)
 	}
 	m.Say("%s rejected.", connector.Plural(len(rejects), "pair"))
@@ -71,7 +74,8 @@ func (m *mover) importPairs(ctx context.Context, p *office.MoveProposal) error {
 }
 
 // decided returns the new accepted and rejected pairs of a review list, and the list's mistakes by now.
-func (m *mover) decided(p *office.MoveProposal, sheet match.Sheet) (accepts, rejects []state.MovePair, problems match.CSVError) {
+func (m *mover) decided(p *office.MoveProposal, sheet match.Sheet) (accepts, rejects []state.MovePair,
+	problems match.CSVError) {
 	const anew = "; make a new list with payersync connections move --csv"
 	for i, row := range sheet.Rows {
 		if row.Decision == match.Undecided || p.DecidedSo(row.Customer, row.Record, row.Decision == match.Accept) {
@@ -80,11 +84,14 @@ func (m *mover) decided(p *office.MoveProposal, sheet match.Sheet) (accepts, rej
 		offered := p.Offered(row.Record)
 		at := slices.IndexFunc(offered, func(c match.Pair) bool { return c.Customer == row.Customer })
 		if at < 0 {
-			problems = append(problems, match.Problem{Line: sheet.Lines[i], Column: "record_id", Text: "this match is not proposed any more" + anew})
+			problems = append(problems,
+				match.Problem{Line: sheet.Lines[i], Column: "record_id", Text: "this match is not proposed any more" + anew})
 			continue
 		}
 		for _, name := range sheet.Differing(i, *offered[at].Ours, *offered[at].Theirs) {
-			problems = append(problems, match.Problem{Line: sheet.Lines[i], Column: name, Text: "it is something else by now, so the decision may be too" + anew})
+			problems = append(problems,
+				match.Problem{Line: sheet.Lines[i], Column: name, Text: "it is something else by now, so the decision may be too" +
+					anew})
 		}
 		switch row.Decision {
 		case match.Accept:

@@ -21,10 +21,12 @@ func aCompany(t *testing.T, payers, signed int) *world {
 	w := newWorld(t, nil)
 	text := "AccountNumber,Name,Email,Phone,Street,Postcode\n"
 	for i := range payers {
-		text += fmt.Sprintf("A%05d,Payer %[1]d Ltd,payer%[1]d@example.org,01632 9601%02[1]d,%[1]d Mill Lane,LS%[1]d 4AP\n", i+1)
+		text += fmt.Sprintf("A%05d,Payer %[1]d Ltd,payer%[1]d@example.org,01632 9601%02[1]d,%[1]d Mill Lane,LS%[1]d 4AP\n",
+			i+1)
 	}
 	w.write("customers.csv", text)
-	w.edit("mapping.yaml", `'filter([{line1: Street, city: "Leeds"}, {line1: Depot, city: "Hull"}], .line1 != "")'`, `[{line1: Street, postCode: Postcode}]`)
+	w.edit("mapping.yaml", `'filter([{line1: Street, city: "Leeds"}, {line1: Depot, city: "Hull"}], .line1 != "")'`,
+		`[{line1: Street, postCode: Postcode}]`)
 	w.expect(exitDone, "backfill", "acme", "--yes")
 	for i := range signed {
 		w.must(w.box.Sign(w.mandateOf(fmt.Sprintf("A%05d", i+1)).ID))
@@ -44,7 +46,8 @@ func (w *world) withQuickBooks(t *testing.T, payers, more int, change ...func(*q
 			model.Edit(id, func(c *quickbookstest.Customer) {
 				name := fmt.Sprintf("Payer %d Limited", i+1)
 				c.DisplayName, c.CompanyName, c.GivenName, c.FamilyName = name, name, "", ""
-				c.PrimaryEmailAddr.Address, c.PrimaryPhone = fmt.Sprintf("payer%d@example.org", i+1), &quickbookstest.Phone{FreeFormNumber: fmt.Sprintf("01632 9601%02d", i+1)}
+				c.PrimaryEmailAddr.Address, c.PrimaryPhone = fmt.Sprintf("payer%d@example.org", i+1),
+					&quickbookstest.Phone{FreeFormNumber: fmt.Sprintf("01632 9601%02d", i+1)}
 				c.BillAddr.Line1, c.BillAddr.PostalCode = fmt.Sprintf("%d Mill Lane", i+1), fmt.Sprintf("LS%d 4AP", i+1)
 				for _, alter := range change {
 					alter(c)
@@ -55,8 +58,9 @@ func (w *world) withQuickBooks(t *testing.T, payers, more int, change ...func(*q
 	vendor := newVendor(t, model)
 	vendor.auth.Back = url.Values{"realmId": {quickbookstest.Realm}}
 	w.env["BOOKS_SECRET"] = credentialstest.ClientSecret
-	w.edit("payersync.yaml", "guards:", fmt.Sprintf("  - {name: quickbooks, source: {kind: quickbooks, client_id: %s, client_secret: env:BOOKS_SECRET, base_url: %q, authorize_url: \"%[2]s/authorize\", token_url: \"%[2]s/token\"}, mapping: quickbooks.yaml}\nguards:",
-		credentialstest.ClientID, vendor.http.URL))
+	w.edit("payersync.yaml", "guards:",
+		fmt.Sprintf("  - {name: quickbooks, source: {kind: quickbooks, client_id: %s, client_secret: env:BOOKS_SECRET, base_url: %q, authorize_url: \"%[2]s/authorize\", token_url: \"%[2]s/token\"}, mapping: quickbooks.yaml}\nguards:",
+			credentialstest.ClientID, vendor.http.URL))
 	w.write("quickbooks.yaml", readShipped(w.t, "configs/mappings/quickbooks.yaml"))
 	if r := w.connectTo("quickbooks", vendor); r.code != exitDone {
 		w.t.Fatalf("connect ended with %d:\n%s%s", r.code, r.out, r.errOut)
@@ -104,7 +108,8 @@ func TestACompanyThatChangesItsAccountingSystemKeepsItsPayersAndMandates(t *test
 	w.withQuickBooks(t, payers, more)
 	w.run("plan", "quickbooks")
 	r := w.run("connections", "move", "acme", "quickbooks")
-	if r.code != exitUsage || !strings.Contains(r.errOut, "34 pairs would be accepted, and acme closed") || !strings.Contains(r.out, "A00012") {
+	if r.code != exitUsage || !strings.Contains(r.errOut, "34 pairs would be accepted, and acme closed") ||
+		!strings.Contains(r.out, "A00012") {
 		t.Fatalf("without a yes it ends with %d:\n%s%s", r.code, r.out, r.errOut)
 	}
 	for round := range 2 {
@@ -150,20 +155,26 @@ func TestBooksMoveFromADatabaseThatIsNoLongerConfiguredToAnExport(t *testing.T) 
 	statements := []string{"CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT, email TEXT, phone TEXT, street TEXT, postcode TEXT)"}
 	text := "AccountNumber,Name,Email,Phone,Street,Postcode\n"
 	for i := range payers {
-		values := []any{fmt.Sprintf("Payer %d Ltd", i+1), fmt.Sprintf("payer%d@example.org", i+1), fmt.Sprintf("01632 9601%02d", i+1), fmt.Sprintf("%d Mill Lane", i+1), fmt.Sprintf("LS%d 4AP", i+1)}
-		statements = append(statements, fmt.Sprintf("INSERT INTO customers (name, email, phone, street, postcode) VALUES ('%s', '%s', '%s', '%s', '%s')", values...))
+		values := []any{fmt.Sprintf("Payer %d Ltd", i+1), fmt.Sprintf("payer%d@example.org", i+1),
+			fmt.Sprintf("01632 9601%02d", i+1), fmt.Sprintf("%d Mill Lane", i+1), fmt.Sprintf("LS%d 4AP", i+1)}
+		statements = append(statements,
+			fmt.Sprintf("INSERT INTO customers (name, email, phone, street, postcode) VALUES ('%s', '%s', '%s', '%s', '%s')",
+				values...))
 		text += fmt.Sprintf("A%05d,%s,%s,%s,%s,%s\n", append([]any{i + 1}, values...)...)
 	}
 	statetest.Books(t, w.path("books.sqlite"), statements...)
 	const fields = "customer:\n  name: %s\n  people: [{name: %[1]s, email: %s, phone: %s}]\n  addresses: [{line1: %s, postCode: %s}]\nmandate: {request: 'true'}\nown: [name, people, addresses]\n"
 	export := w.config()
-	w.edit("payersync.yaml", "{kind: csv, path: customers.csv, id: [AccountNumber]}", "{kind: sql, driver: sqlite, path: books.sqlite, table: customers, id: [id]}")
-	w.write("mapping.yaml", "version: 1\nsource: sql\nkey: {bookId: id}\n"+fmt.Sprintf(fields, "name", "email", "phone", "street", "postcode"))
+	w.edit("payersync.yaml", "{kind: csv, path: customers.csv, id: [AccountNumber]}",
+		"{kind: sql, driver: sqlite, path: books.sqlite, table: customers, id: [id]}")
+	w.write("mapping.yaml", "version: 1\nsource: sql\nkey: {bookId: id}\n"+fmt.Sprintf(fields, "name", "email", "phone",
+		"street", "postcode"))
 	w.expect(exitDone, "backfill", "acme", "--yes")
 	asked := w.asked()
 
 	w.write("payersync.yaml", strings.Replace(export, "name: acme", "name: export", 1))
-	w.write("mapping.yaml", "version: 1\nsource: csv\nkey: {accountNumber: AccountNumber}\n"+fmt.Sprintf(fields, "Name", "Email", "Phone", "Street", "Postcode"))
+	w.write("mapping.yaml", "version: 1\nsource: csv\nkey: {accountNumber: AccountNumber}\n"+fmt.Sprintf(fields, "Name",
+		"Email", "Phone", "Street", "Postcode"))
 	w.write("customers.csv", text)
 	w.run("plan", "export")
 	w.expect(exitDone, "connections", "move", "acme", "export", "--yes")

@@ -31,7 +31,8 @@ func (m *mover) takeBack(ctx context.Context) error {
 	if len(newIDs) > 0 {
 		n, what = len(newIDs), fmt.Sprintf("leave %s closed", m.from)
 	}
-	sure, err := m.Confirms(ctx, m.yes, fmt.Sprintf("%s would be taken back", connector.Plural(n, "pair")), fmt.Sprintf("Take %s back, and %s?", connector.Plural(n, "pair"), what))
+	sure, err := m.Confirms(ctx, m.yes, fmt.Sprintf("%s would be taken back", connector.Plural(n, "pair")),
+		fmt.Sprintf("Take %s back, and %s?", connector.Plural(n, "pair"), what))
 	if err != nil {
 		return err
 	}
@@ -62,7 +63,8 @@ func (m *mover) endUndo(n int, left []state.MoveLeft, whole bool) error {
 	case whole:
 		m.Say("%s is open again. Its next plan writes the old keys back: payersync plan %[1]s", m.from)
 	}
-	if err := m.Result(map[string]any{"old": m.from, "new": m.to, "taken_back": n - len(left), "left": leftReports(left)}); err != nil {
+	if err := m.Result(map[string]any{"old": m.from, "new": m.to, "taken_back": n - len(left),
+		"left": leftReports(left)}); err != nil {
 		return err
 	}
 	if len(left) > 0 {

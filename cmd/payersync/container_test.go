@@ -42,7 +42,8 @@ func TestRootHandsTheFilesOfInitToTheContainersUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := errors.Join(os.Chmod(dir, 0o755), copyProgram(filepath.Join(dir, "payersync-bin"), filepath.Join(dir, "bin"))); err != nil {
+	if err := errors.Join(os.Chmod(dir, 0o755),
+		copyProgram(filepath.Join(dir, "payersync-bin"), filepath.Join(dir, "bin"))); err != nil {
 		t.Fatal(err)
 	}
 	sh := func(user uint32, command string) (string, error) {
@@ -78,7 +79,8 @@ func copyProgram(to, folder string) error {
 		return err
 	}
 	defer in.Close()
-	syscall.ForkLock.RLock() // a process that starts meanwhile would hold the file open for writing, and nobody could run it
+	// a process that starts meanwhile would hold the file open for writing, and nobody could run it
+	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
 	if err != nil {
@@ -97,7 +99,8 @@ func TestRootSeesTheProgramWorkInAnEmptyReadOnlyRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root may change the root folder of a process; run this test as root")
 	}
-	if program, err := elf.Open("/proc/self/exe"); err != nil || slices.ContainsFunc(program.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
+	if program, err := elf.Open("/proc/self/exe"); err != nil ||
+		slices.ContainsFunc(program.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
 		t.Skipf("this program needs libraries of the system, which the image has not (%v): CGO_ENABLED=0 go test", err)
 	}
 	for _, says := range []struct{ file, secrets string }{
@@ -110,30 +113,37 @@ func TestRootSeesTheProgramWorkInAnEmptyReadOnlyRoot(t *testing.T) {
 				t.Fatal(err)
 			}
 			root := t.TempDir()
-			secrets, setup, volume := filepath.Join(root, says.secrets), filepath.Join(root, "etc/payersync"), filepath.Join(root, "var/lib/payersync")
-			err = errors.Join(os.MkdirAll(secrets, 0o755), os.MkdirAll(filepath.Join(root, "etc"), 0o755), os.MkdirAll(filepath.Join(root, "usr/local"), 0o755), os.MkdirAll(volume, 0o755))
+			secrets, setup, volume := filepath.Join(root, says.secrets), filepath.Join(root, "etc/payersync"),
+				filepath.Join(root, "var/lib/payersync")
+			err = errors.Join(os.MkdirAll(secrets, 0o755), os.MkdirAll(filepath.Join(root, "etc"), 0o755),
+				os.MkdirAll(filepath.Join(root, "usr/local"), 0o755), os.MkdirAll(volume, 0o755))
 			// As Kubernetes hands it over, open to the group; Docker's has 0700 and the user's own.
 			err = errors.Join(err, os.Chown(volume, 0, containersUser), os.Chmod(volume, 0o770|os.ModeSetgid))
-			if err := errors.Join(err, copyProgram(filepath.Join(root, "usr/local/payersync"), filepath.Join(root, "usr/local/bin"))); err != nil {
+			if err := errors.Join(err,
+				copyProgram(filepath.Join(root, "usr/local/payersync"), filepath.Join(root, "usr/local/bin"))); err != nil {
 				t.Fatal(err)
 			}
 			made := exec.CommandContext(t.Context(), filepath.Join(root, "usr/local/bin/payersync"), "init", setup)
 			if out, err := made.CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			for name, data := range map[string]string{"billing_client_id": "id", "billing_client_secret": "secret", "webhook_secret": ""} {
+			for name, data := range map[string]string{"billing_client_id": "id", "billing_client_secret": "secret",
+				"webhook_secret": ""} {
 				err = errors.Join(err, os.WriteFile(filepath.Join(secrets, name), []byte(data), 0o444))
 			}
 			err = errors.Join(err, os.Rename(filepath.Join(setup, "production.yaml"), filepath.Join(setup, "payersync.yaml")),
-				os.Rename(filepath.Join(setup, "payersync.key"), filepath.Join(secrets, "payersync.key")), os.Chmod(filepath.Join(secrets, "payersync.key"), 0o444))
+				os.Rename(filepath.Join(setup, "payersync.key"), filepath.Join(secrets, "payersync.key")),
+				os.Chmod(filepath.Join(secrets, "payersync.key"), 0o444))
 			if err != nil {
 				t.Fatal(err)
 			}
-			setTheLinesOf(t, string(text), filepath.Join(setup, "payersync.yaml"), "/etc/payersync/customers.csv", func(path string) string { return path })
+			setTheLinesOf(t, string(text), filepath.Join(setup, "payersync.yaml"), "/etc/payersync/customers.csv",
+				func(path string) string { return path })
 			if err := os.Chmod(root, 0o755); err != nil {
 				t.Fatal(err)
 			}
-			for _, readable := range []string{setup, filepath.Join(setup, "payersync.yaml"), filepath.Join(setup, "mapping.yaml"), filepath.Join(setup, "customers.csv")} {
+			for _, readable := range []string{setup, filepath.Join(setup, "payersync.yaml"),
+				filepath.Join(setup, "mapping.yaml"), filepath.Join(setup, "customers.csv")} {
 				if err := os.Chmod(readable, 0o755); err != nil { // a ConfigMap's are
 					t.Fatal(err)
 				}
@@ -142,7 +152,8 @@ func TestRootSeesTheProgramWorkInAnEmptyReadOnlyRoot(t *testing.T) {
 				c := exec.CommandContext(t.Context(), "/usr/local/payersync", args...)
 				c.Dir = "/var/lib/payersync"
 				c.Env = []string{"PAYERSYNC_CONFIG=/etc/payersync/payersync.yaml"}
-				c.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: containersUser, Gid: containersUser}}
+				c.SysProcAttr = &syscall.SysProcAttr{Chroot: root,
+					Credential: &syscall.Credential{Uid: containersUser, Gid: containersUser}}
 				if out, err := c.CombinedOutput(); err != nil && c.ProcessState.ExitCode() != exitAttention {
 					t.Errorf("%q: %v\n%s", args, err, out)
 				}
@@ -176,7 +187,8 @@ func TestTheImageIsLabelledWithWhatItWasBuiltFrom(t *testing.T) {
 			t.Errorf("the build is not told %s", want)
 		}
 	}
-	for _, want := range []string{`image.version="${VERSION}"`, `image.revision="${REVISION}"`, "image.title=", "image.description=", "\nUSER 65532:65532\n", `HEALTHCHECK`} {
+	for _, want := range []string{`image.version="${VERSION}"`, `image.revision="${REVISION}"`, "image.title=",
+		"image.description=", "\nUSER 65532:65532\n", `HEALTHCHECK`} {
 		if !strings.Contains(image, want) {
 			t.Errorf("the image has no %s", want)
 		}
@@ -202,9 +214,10 @@ func TestManualPagesBearTheDayThatTheyAreTold(t *testing.T) {
 		day   string
 	}{{"86400", exitDone, `"Jan 1970"`}, {"yesterday", exitUsage, ""}} {
 		dir := t.TempDir()
-		code := run(t.Context(), program{Console: &show.Console{Out: io.Discard, ErrOut: io.Discard}, getenv: func(name string) (string, bool) {
-			return told.epoch, name == "SOURCE_DATE_EPOCH"
-		}}, []string{"man", dir})
+		code := run(t.Context(), program{Console: &show.Console{Out: io.Discard, ErrOut: io.Discard},
+			getenv: func(name string) (string, bool) {
+				return told.epoch, name == "SOURCE_DATE_EPOCH"
+			}}, []string{"man", dir})
 		page, _ := os.ReadFile(filepath.Join(dir, "payersync.1"))
 		if code != told.code || !strings.Contains(string(page), told.day) {
 			t.Errorf("SOURCE_DATE_EPOCH=%s: exit status %d\n%.200s", told.epoch, code, page)

@@ -11,17 +11,20 @@ func TestACountryThatIsNotSentIsNotShownAsSent(t *testing.T) {
 	w := newWorld(t, people(3))
 	w.edit("mapping.yaml", `city: "Leeds"`, `city: "Leeds", country: "GB"`)
 	const said = "the short spelling of addresses has none"
-	if r := w.expect(exitDone, "check"); !strings.Contains(r.out, "the country of 3 customers is not sent, because "+said) {
+	if r := w.expect(exitDone, "check"); !strings.Contains(r.out,
+		"the country of 3 customers is not sent, because "+said) {
 		t.Errorf("check says\n%s", r.out)
 	}
-	if r := w.expect(exitDone, "plan"); strings.Contains(r.out, `"GB"`) || !strings.Contains(r.out, `"Leeds"`) || !strings.Contains(r.out, "The country of new customers is not sent: "+said) {
+	if r := w.expect(exitDone, "plan"); strings.Contains(r.out, `"GB"`) || !strings.Contains(r.out, `"Leeds"`) ||
+		!strings.Contains(r.out, "The country of new customers is not sent: "+said) {
 		t.Errorf("plan says\n%s", r.out)
 	}
 	w.export(people(4)...)
 	if r := w.expect(exitDone, "sync"); !strings.Contains(r.out, said) {
 		t.Errorf("sync says\n%s", r.out)
 	}
-	if r := w.expect(exitDone, "mapping", "check"); !strings.Contains(r.out, "the country of 4 customers is not sent, because "+said) {
+	if r := w.expect(exitDone, "mapping", "check"); !strings.Contains(r.out,
+		"the country of 4 customers is not sent, because "+said) {
 		t.Errorf("mapping check says\n%s", r.out)
 	}
 	for _, c := range w.box.Customers() {
@@ -29,7 +32,8 @@ func TestACountryThatIsNotSentIsNotShownAsSent(t *testing.T) {
 			t.Errorf("a customer got a country: %s", c.Raw)
 		}
 	}
-	if r := w.expect(exitDone, "payers", "show", "A00001", "--show-values"); !strings.Contains(r.out, "addresses[0].country: GB  (not sent: "+said+")") {
+	if r := w.expect(exitDone, "payers", "show", "A00001", "--show-values"); !strings.Contains(r.out,
+		"addresses[0].country: GB  (not sent: "+said+")") {
 		t.Errorf("payers show says\n%s", r.out)
 	}
 	if r := w.expect(exitDone, "sync"); strings.Contains(r.out, said) {
@@ -68,10 +72,12 @@ func TestAPayerIsShownWithWhatTheServiceWasLastReadToHold(t *testing.T) {
 		}
 	}
 	w.expect(exitDone, "sweep")
-	if _, holds, _ = strings.Cut(shown(), "Values of payersync in the customer, last read "); !strings.Contains(holds, "  addresses[0].country: blank  (we sent GB)\n") {
+	if _, holds, _ = strings.Cut(shown(), "Values of payersync in the customer, last read "); !strings.Contains(holds,
+		"  addresses[0].country: blank  (we sent GB)\n") {
 		t.Errorf("of a customer without a country it shows\n%s", holds)
 	}
-	if r := w.expect(exitDone, "payers", "show", "A00001", "--show-values", "--output", "json"); !strings.Contains(r.out, `"differs":[{"path":"addresses[0].country","from":"GB","to":""}]`) {
+	if r := w.expect(exitDone, "payers", "show", "A00001", "--show-values", "--output", "json"); !strings.Contains(r.out,
+		`"differs":[{"path":"addresses[0].country","from":"GB","to":""}]`) {
 		t.Errorf("as JSON it shows\n%s", r.out)
 	}
 }

@@ -29,7 +29,8 @@ func decisionsTo(log *logrus.Logger) func(int64, state.Decision) {
 		if d.Link {
 			fields["link"] = "asked for"
 		}
-		for name, reason := range map[string]string{"reason": string(d.Reason), "also": string(d.Also), "mandate": string(d.OfMandate), "why": d.Reason.Sentence()} {
+		for name, reason := range map[string]string{"reason": string(d.Reason), "also": string(d.Also),
+			"mandate": string(d.OfMandate), "why": d.Reason.Sentence()} {
 			if reason != "" {
 				fields[name] = reason
 			}
@@ -52,12 +53,14 @@ func (l *failureLog) failed(f syncer.FailedChange) {
 	if l.seen.Add(1) > mostFailures {
 		return
 	}
-	l.log.WithFields(logrus.Fields{"run": f.Run, "record": f.SourceID, "action": string(f.Action), "reason": string(f.Reason)}).Warn("record failed: " + f.Reason.Sentence())
+	l.log.WithFields(logrus.Fields{"run": f.Run, "record": f.SourceID, "action": string(f.Action),
+		"reason": string(f.Reason)}).Warn("record failed: " + f.Reason.Sentence())
 }
 
 // close says how many had no line.
 func (l *failureLog) close(run int64) {
 	if more := l.seen.Load() - mostFailures; more > 0 {
-		l.log.WithFields(logrus.Fields{"run": run, "count": more}).Warn("more records failed; payersync attention list shows all of them")
+		l.log.WithFields(logrus.Fields{"run": run,
+			"count": more}).Warn("more records failed; payersync attention list shows all of them")
 	}
 }

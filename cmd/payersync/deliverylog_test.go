@@ -83,8 +83,10 @@ func TestWhatComesAgainIsCountedUntilTheMinuteEnds(t *testing.T) {
 			l.report(server.Event{Outcome: server.Accepted, Type: "customer", State: "received"})
 		}
 		l.report(server.Event{Outcome: server.Accepted, State: "quarantined"})
-		lines := slices.Repeat([]string{`info msg="webhook taken in" outcome=accepted state=received type=customer`}, mostOwnLines)
-		expect(append(lines, `info msg="webhook taken in" count=1 outcome=accepted`, `info msg="webhook taken in" outcome=accepted state=quarantined type=`)...)
+		lines := slices.Repeat([]string{`info msg="webhook taken in" outcome=accepted state=received type=customer`},
+			mostOwnLines)
+		expect(append(lines, `info msg="webhook taken in" count=1 outcome=accepted`,
+			`info msg="webhook taken in" outcome=accepted state=quarantined type=`)...)
 		time.Sleep(tallyEvery)
 		expect(`info msg="webhook taken in" count=2 outcome=accepted`)
 		stop()
@@ -113,7 +115,8 @@ func TestALogOfManyBlocksIsBounded(t *testing.T) {
 		l.flush()
 	}
 	told, lines := refusals(t, out.String())
-	t.Logf("%d requests of %d blocks in %d minutes made %d lines, %d bytes", 2*minutes*blocks, blocks, minutes, lines, out.Len())
+	t.Logf("%d requests of %d blocks in %d minutes made %d lines, %d bytes", 2*minutes*blocks, blocks, minutes, lines,
+		out.Len())
 	if told != 2*minutes*blocks || lines > minutes*2*(maxTallied+2) || !strings.Contains(out.String(), otherBlocks) {
 		t.Errorf("%d of %d requests are told of, in %d lines", told, 2*minutes*blocks, lines)
 	}

@@ -132,8 +132,10 @@ func (d *demo) prepare(ctx context.Context) (service, mail net.Listener, err err
 		return nil, nil, errors.Join(err, closeAll(service, mail))
 	}
 	d.letters = catcher.New(catcher.Options{Now: d.clock.now})
-	d.model = newSandbox(service, connector.NewSecret(quickStartSecret), sandbox.Options{Now: d.clock.now, Letters: d.letters})
-	quiet := &app{program: program{Console: &show.Console{In: d.In, Out: io.Discard, ErrOut: io.Discard, Output: "table"}, getenv: d.getenv}}
+	d.model = newSandbox(service, connector.NewSecret(quickStartSecret),
+		sandbox.Options{Now: d.clock.now, Letters: d.letters})
+	quiet := &app{program: program{Console: &show.Console{In: d.In, Out: io.Discard, ErrOut: io.Discard, Output: "table"},
+		getenv: d.getenv}}
 	if err := quiet.initialise(ctx, initFlags{dir: d.dir}); err != nil {
 		return nil, nil, errors.Join(err, closeAll(service, mail))
 	}
@@ -155,9 +157,13 @@ func (d *demo) pointConfig(service string, mail int) error {
 	if err != nil {
 		return err
 	}
-	text := strings.NewReplacer("127.0.0.1:8090", service, "127.0.0.1:8080", d.hooks, `server: {webhooks: "127.0.0.1:8080"}`, `server: {webhooks: "`+d.hooks+`", admin: "`+d.admin+`"}`, "port: 2525", fmt.Sprintf("port: %d", mail),
-		"  profile: sandbox\n", "  profile: sandbox\n  rate_per_second: 500\n", "  sender: payersync ", "  per_minute: 600\n  sender: payersync ",
-		"    schedule:", "    # schedule:").Replace(string(data)) + "schedules: {sweep: \"@yearly\", letters: \"@yearly\", retention: \"@yearly\", duplicates: \"@yearly\", keep_alive: \"@yearly\"}\n"
+	text := strings.NewReplacer("127.0.0.1:8090", service, "127.0.0.1:8080", d.hooks,
+		`server: {webhooks: "127.0.0.1:8080"}`, `server: {webhooks: "`+d.hooks+`", admin: "`+d.admin+`"}`, "port: 2525",
+		fmt.Sprintf("port: %d", mail),
+		"  profile: sandbox\n", "  profile: sandbox\n  rate_per_second: 500\n", "  sender: payersync ",
+		"  per_minute: 600\n  sender: payersync ",
+		"    schedule:", "    # schedule:").Replace(string(data)) +
+		"schedules: {sweep: \"@yearly\", letters: \"@yearly\", retention: \"@yearly\", duplicates: \"@yearly\", keep_alive: \"@yearly\"}\n"
 	return os.WriteFile(path, []byte(text), 0o600)
 }
 
@@ -167,7 +173,8 @@ func (d *demo) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	code := run(ctx, program{Console: &show.Console{In: strings.NewReader(""), Out: log, ErrOut: log}, getenv: d.environ, clock: d.clock.now, design: true}, []string{"serve"})
+	code := run(ctx, program{Console: &show.Console{In: strings.NewReader(""), Out: log, ErrOut: log}, getenv: d.environ,
+		clock: d.clock.now, design: true}, []string{"serve"})
 	if err := log.Close(); err != nil {
 		return err
 	}
@@ -223,7 +230,8 @@ func (d *demo) run(ctx context.Context, out, errOut io.Writer, want int, args ..
 
 // try runs a command and returns its exit code.
 func (d *demo) try(ctx context.Context, out, errOut io.Writer, args []string) int {
-	return run(ctx, program{Console: &show.Console{In: strings.NewReader(""), Out: out, ErrOut: errOut}, getenv: d.environ, clock: d.clock.now}, args)
+	return run(ctx, program{Console: &show.Console{In: strings.NewReader(""), Out: out, ErrOut: errOut}, getenv: d.environ,
+		clock: d.clock.now}, args)
 }
 
 func (d *demo) showPlan(ctx context.Context) error {
@@ -260,7 +268,8 @@ func (d *demo) mandates(ctx context.Context) error {
 		what string
 		do   error
 	}{
-		{"four payers sign", errors.Join(d.model.Sign(who[0]), d.model.Sign(who[1]), d.model.Sign(who[2]), d.model.Sign(who[3]))},
+		{"four payers sign", errors.Join(d.model.Sign(who[0]), d.model.Sign(who[1]), d.model.Sign(who[2]),
+			d.model.Sign(who[3]))},
 		{"the bank approves the first", d.model.Approve(who[0])},
 		{"the bank cancels the second", d.model.BankCancel(who[1], "ACCOUNT_CLOSED")},
 	} {
@@ -379,7 +388,8 @@ func (d *demo) compare(ctx context.Context, who []string) error {
 		} else if err != nil {
 			return err
 		}
-		if truth, ok := d.model.Mandate(m.MandateID); slices.Contains(who, m.MandateID) && (!ok || string(truth.Status) != m.Status) {
+		if truth, ok := d.model.Mandate(m.MandateID); slices.Contains(who, m.MandateID) &&
+			(!ok || string(truth.Status) != m.Status) {
 			return fmt.Errorf("the ledger shows mandate %s as %s, the service as %s", m.MandateID, m.Status, truth.Status)
 		}
 	}
@@ -429,15 +439,18 @@ The demo is done. From 40 messy rows of an accounting system:
 
   %3d of %d payers can be debited: %s
   %3d need somebody: payersync attention list names each with its ways out
-`, now.Standing.Records, now.Standing.Records-now.Standing.Payers, len(d.model.Customers()), links, len(d.model.Customers())-links,
-		d.webhooks, d.letters.Received(), now.Standing.Can, now.Standing.Payers, mandatesInWords(now), bytes.Count(needs.Bytes(), []byte("\n")))
+`, now.Standing.Records, now.Standing.Records-now.Standing.Payers, len(d.model.Customers()), links,
+		len(d.model.Customers())-links,
+		d.webhooks, d.letters.Received(), now.Standing.Can, now.Standing.Payers, mandatesInWords(now),
+		bytes.Count(needs.Bytes(), []byte("\n")))
 	return nil
 }
 
 // mandatesInWords counts the other mandates by what they wait for.
 func mandatesInWords(r statusReport) string {
 	waits := r.Mandates
-	return fmt.Sprintf("%d must sign, %d wait for the bank, %d cancelled", waits["CREATED"], waits["PENDING"], waits["CANCELLED"])
+	return fmt.Sprintf("%d must sign, %d wait for the bank, %d cancelled", waits["CREATED"], waits["PENDING"],
+		waits["CANCELLED"])
 }
 
 func (d *demo) inviteToLook(ctx context.Context, service net.Addr, keep bool) error {

@@ -14,7 +14,8 @@ func TestADemoAtATerminalShowsItsResultsOnOneScreenAndStaysUntilCtrlC(t *testing
 	temporary := t.TempDir()
 	w.env = map[string]string{"TMPDIR": temporary}
 	p := w.atWidth(90, nil, "demo")
-	eventually(t, "the end of the demo", func() bool { return strings.Contains(p.out.String(), "payersync init") || p.over() })
+	eventually(t, "the end of the demo",
+		func() bool { return strings.Contains(p.out.String(), "payersync init") || p.over() })
 	shown := p.seen()
 	begin := 0
 	for i, line := range shown {
@@ -26,7 +27,9 @@ func TestADemoAtATerminalShowsItsResultsOnOneScreenAndStaysUntilCtrlC(t *testing
 		t.Errorf("The results have %d lines; a screen has 24:\n%s", lines, strings.Join(shown, "\n"))
 	}
 	said := strings.Join(shown, "\n")
-	for _, want := range []string{"34 customers created in the billing service, each once", "33 signing links asked for; 1 without", "1 of 38 payers can be debited: 28 must sign, 3 wait for the bank, 1 cancelled", "5 need somebody"} {
+	for _, want := range []string{"34 customers created in the billing service, each once",
+		"33 signing links asked for; 1 without",
+		"1 of 38 payers can be debited: 28 must sign, 3 wait for the bank, 1 cancelled", "5 need somebody"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("The results do not say %q:\n%s", want, said)
 		}

@@ -22,7 +22,8 @@ func TestDemoBeginsOnAMondayThatIsOverInTime(t *testing.T) {
 		}
 		for day := range demoDays {
 			switch d := begin.AddDate(0, 0, day); {
-			case d.Month() == time.December && (d.Day() >= 24 && d.Day() <= 26 || d.Day() == 31), d.Month() == time.January && d.Day() == 1:
+			case d.Month() == time.December && (d.Day() >= 24 && d.Day() <= 26 || d.Day() == 31), d.Month() == time.January &&
+				d.Day() == 1:
 				t.Fatalf("at %v it begins on %v, and plays a holiday", now, begin)
 			}
 		}

@@ -33,7 +33,8 @@ func (d *demo) invite(ctx context.Context) error {
 	if err := d.run(ctx, d.steps, io.Discard, exitDone, "letters", "send"); err != nil {
 		return err
 	}
-	fmt.Fprintf(d.steps, "\n   The mail server has caught %s. Some of their subjects:\n", connector.Plural(d.letters.Received(), "letter"))
+	fmt.Fprintf(d.steps, "\n   The mail server has caught %s. Some of their subjects:\n",
+		connector.Plural(d.letters.Received(), "letter"))
 	for _, number := range readers {
 		l, err := d.letterTo(number, d.letters.Letters(""))
 		if err != nil {
@@ -111,7 +112,8 @@ func follow(ctx context.Context, l catcher.Letter) error {
 	if err != nil {
 		return err
 	}
-	browser := &http.Client{Timeout: 10 * time.Second, Transport: transport.WithUserAgent(nil), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	browser := &http.Client{Timeout: 10 * time.Second, Transport: transport.WithUserAgent(nil),
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := browser.Do(req)
 	if err != nil {
 		return fmt.Errorf("open the signing link of a letter: %w", err)

@@ -18,7 +18,8 @@ func TestServeFindsASecondCustomerAtNightAndEveryRunEndsWithIt(t *testing.T) {
 		t.Fatalf("%s is told %v", id, told)
 	}
 	serve := s.serve()
-	eventually(t, "the nightly look", func() bool { return strings.Contains(serve.errOut.String(), "looked for two customers of one payer") })
+	eventually(t, "the nightly look",
+		func() bool { return strings.Contains(serve.errOut.String(), "looked for two customers of one payer") })
 	serve.stop()
 	if told := s.told(id); !slices.Equal(told, []string{string(connector.ReasonDuplicateCustomer)}) {
 		t.Errorf("%s is told %v", id, told)
@@ -26,9 +27,12 @@ func TestServeFindsASecondCustomerAtNightAndEveryRunEndsWithIt(t *testing.T) {
 	for _, args := range [][]string{{"sync", "--yes"}, {"sync", "--yes"}, {"sweep"}} {
 		s.do(args, exitAttention)
 	}
-	for _, args := range [][]string{{"status"}, {"report"}, {"payers", "list"}, {"payers", "show", id}, {"attention", "show", id}} {
+	for _, args := range [][]string{{"status"}, {"report"}, {"payers", "list"}, {"payers", "show", id},
+		{"attention", "show", id}} {
 		r := s.do(args, exitDone, exitAttention)
-		if !strings.Contains(r.out, string(connector.ReasonDuplicateCustomer)) && !strings.Contains(r.out, connector.ReasonDuplicateCustomer.Sentence()) && !strings.Contains(r.out, connector.ReasonDuplicateCustomer.Next()) {
+		if !strings.Contains(r.out, string(connector.ReasonDuplicateCustomer)) &&
+			!strings.Contains(r.out, connector.ReasonDuplicateCustomer.Sentence()) &&
+			!strings.Contains(r.out, connector.ReasonDuplicateCustomer.Next()) {
 			t.Errorf("%v does not show it:\n%s", args, r.out)
 		}
 	}

@@ -139,7 +139,8 @@ func (a *app) moveEnvironment(ctx context.Context, s *session.Session, reason st
 	}); err != nil {
 		return err
 	}
-	a.Say("Moved. Nothing is created before the service's list has been read anew, and for %s more.", s.Config.LookupLimits().Quarantine)
+	a.Say("Moved. Nothing is created before the service's list has been read anew, and for %s more.",
+		s.Config.LookupLimits().Quarantine)
 	r.Ledger, r.Same = r.Configuration, true
 	return a.Result(r)
 }
@@ -166,7 +167,8 @@ reason. Nothing is sent.`,
 			if reason == "" {
 				return usage.Errorf("trusting updates takes a reason: --reason 'the service computes the tag with every update'")
 			}
-			return a.with(cmd.Context(), a.openAny, func(s *session.Session) error { return a.trustUpdates(cmd.Context(), s, reason) })
+			return a.with(cmd.Context(), a.openAny,
+				func(s *session.Session) error { return a.trustUpdates(cmd.Context(), s, reason) })
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
@@ -185,7 +187,8 @@ func (a *app) trustUpdates(ctx context.Context, s *session.Session, reason strin
 		return a.Result(r)
 	}
 	if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
-		if err := tx.SaveRoundTrip(way, state.RoundTrip{By: state.TripPerson, Subject: actor(), Survived: []string{state.TripAny}}); err != nil {
+		if err := tx.SaveRoundTrip(way,
+			state.RoundTrip{By: state.TripPerson, Subject: actor(), Survived: []string{state.TripAny}}); err != nil {
 			return err
 		}
 		return tx.Audit(state.Entry{Actor: actor(), Action: "trust updates", Subject: way.Address, Reason: reason})

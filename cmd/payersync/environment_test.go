@@ -55,7 +55,8 @@ func TestNewCredentialsOfTheSameAccountNeedNobody(t *testing.T) {
 	if r := w.run("check"); !strings.Contains(r.out, "credentials accepted") {
 		t.Errorf("check with new credentials says\n%s%s", r.out, r.errOut)
 	}
-	if r := decode[environmentReport](t, w.expect(exitDone, "environment", "--output", "json")); r.Same || !strings.Contains(r.Evidence, "is there under its id with our key") {
+	if r := decode[environmentReport](t, w.expect(exitDone, "environment", "--output", "json")); r.Same ||
+		!strings.Contains(r.Evidence, "is there under its id with our key") {
 		t.Errorf("after a check with new credentials: %+v, want them not noted yet", r)
 	}
 	w.export(people(4)...)
@@ -73,13 +74,17 @@ func TestAnotherAccountGetsNothingOfTheLedger(t *testing.T) {
 	w.expect(exitDone, "sync")
 	w.asClient("their-app", func(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/api/customers/") })
 	w.export(people(5)...)
-	for _, command := range [][]string{{"sync"}, {"backfill", "--yes"}, {"sweep"}, {"check"}, {"mandates", "request", "A00001"}} {
+	for _, command := range [][]string{{"sync"}, {"backfill", "--yes"}, {"sweep"}, {"check"},
+		{"mandates", "request", "A00001"}} {
 		r := w.run(command...)
-		if r.code != exitUsage || !strings.Contains(r.errOut, "none of the 3 linked customers that were looked for is there") || !strings.Contains(r.errOut, "payersync environment move --reason") {
+		if r.code != exitUsage ||
+			!strings.Contains(r.errOut, "none of the 3 linked customers that were looked for is there") ||
+			!strings.Contains(r.errOut, "payersync environment move --reason") {
 			t.Errorf("payersync %s with another account ended with %d:\n%s", strings.Join(command, " "), r.code, r.errOut)
 		}
 	}
-	if r := w.run("environment", "move", "--reason", "a try", "--yes"); r.code != exitFailed || !strings.Contains(r.errOut, "give that account a ledger of its own") {
+	if r := w.run("environment", "move", "--reason", "a try", "--yes"); r.code != exitFailed ||
+		!strings.Contains(r.errOut, "give that account a ledger of its own") {
 		t.Errorf("moving to an account without the customers ended with %d:\n%s", r.code, r.errOut)
 	}
 	if n := len(w.box.Customers()); n != 3 {
@@ -87,7 +92,8 @@ func TestAnotherAccountGetsNothingOfTheLedger(t *testing.T) {
 	}
 	w.service.Close()
 	w.asClient("fourth-app", nil)
-	if r := w.run("sync"); r.code != exitFailed || !strings.Contains(r.errOut, "cannot find out whether the new credentials belong to the ledger's account") {
+	if r := w.run("sync"); r.code != exitFailed ||
+		!strings.Contains(r.errOut, "cannot find out whether the new credentials belong to the ledger's account") {
 		t.Errorf("with a service that is away it ended with %d:\n%s", r.code, r.errOut)
 	}
 }
@@ -106,12 +112,14 @@ func TestANewAddressIsSaidWithAReason(t *testing.T) {
 	if r := w.run("environment", "move"); r.code != exitUsage || !strings.Contains(r.errOut, "takes a reason") {
 		t.Errorf("without a reason it ended with %d:\n%s", r.code, r.errOut)
 	}
-	if r := w.run("environment", "move", "--reason", "it has a new name"); r.code != exitUsage || !strings.Contains(r.errOut, "add --yes") {
+	if r := w.run("environment", "move", "--reason", "it has a new name"); r.code != exitUsage ||
+		!strings.Contains(r.errOut, "add --yes") {
 		t.Errorf("where nobody can be asked it ended with %d:\n%s", r.code, r.errOut)
 	}
 	w.expect(exitDone, "environment", "move", "--reason", "it has a new name", "--yes")
 	w.expect(exitDone, "sync")
-	if r := w.expect(exitDone, "environment"); !strings.Contains(r.out, "The same address and credentials are configured.") {
+	if r := w.expect(exitDone, "environment"); !strings.Contains(r.out,
+		"The same address and credentials are configured.") {
 		t.Errorf("after the move:\n%s", r.out)
 	}
 	w.expectOnePerRow(people(3))

@@ -50,7 +50,8 @@ func exitCode(err error) int {
 		return exitDone
 	case errors.As(err, &code):
 		return int(code)
-	case errors.As(err, &wrong), errors.As(err, &config), errors.As(err, &other), errors.As(err, &account), errors.As(err, &moved):
+	case errors.As(err, &wrong), errors.As(err, &config), errors.As(err, &other), errors.As(err, &account),
+		errors.As(err, &moved):
 		return exitUsage
 	case errors.As(err, &open), errors.Is(err, state.ErrRunning):
 		return exitHeld
@@ -82,7 +83,8 @@ func codeOf(r syncer.Result) int {
 }
 
 // severity orders exit codes for a command with several connections: the most urgent one for a person wins.
-var severity = []int{exitDone, exitAttention, exitApproval, exitThrottled, exitHeld, exitStandstill, exitFailed, exitUsage, exitInterrupted}
+var severity = []int{exitDone, exitAttention, exitApproval, exitThrottled, exitHeld, exitStandstill, exitFailed,
+	exitUsage, exitInterrupted}
 
 // worse returns the more severe of two exit codes.
 func worse(a, b int) int {

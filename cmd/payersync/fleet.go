@@ -60,7 +60,9 @@ type fleet struct {
 
 // serveFleet serves all accounts of the node's database until ctx ends.
 func (a *app) serveFleet(ctx context.Context, node *config.Node) (err error) {
-	f := &fleet{app: a, node: node, metrics: metrics.NewFleet(version, commit()), known: newAccountIndex(), members: map[int64]*member{}, moving: map[int64]*moving{}, failed: map[int64]time.Time{}, openers: make(chan struct{}, openAtOnce)}
+	f := &fleet{app: a, node: node, metrics: metrics.NewFleet(version, commit()), known: newAccountIndex(),
+		members: map[int64]*member{}, moving: map[int64]*moving{}, failed: map[int64]time.Time{},
+		openers: make(chan struct{}, openAtOnce)}
 	if f.log, err = session.NewLog(a.ErrOut, node.Log.Level, node.Log.Format, node.Secrets()); err != nil {
 		return err
 	}
@@ -146,7 +148,8 @@ func (f *fleet) openQueue(ctx context.Context) (done func(), err error) {
 		return nil, err
 	}
 	f.queue, err = queue.New(queue.Config{
-		Pool: pool, Work: f.work, Drain: f.drain, Workers: queue.Workers{Hooks: w.Hooks, Runs: w.Runs, Care: w.Care}, Slice: time.Duration(f.node.Nodes.Slice), StopWithin: time.Duration(f.node.Nodes.StopWithin),
+		Pool: pool, Work: f.work, Drain: f.drain, Workers: queue.Workers{Hooks: w.Hooks, Runs: w.Runs, Care: w.Care},
+		Slice: time.Duration(f.node.Nodes.Slice), StopWithin: time.Duration(f.node.Nodes.StopWithin),
 		Open: f.server.HasDeliveriesOf(f.active, reconcile.RepeatGap), // those of a paused account are kept until it goes on
 		Due: func(ctx context.Context) ([]int64, error) {
 			return f.server.DueAccounts(ctx, reconcile.RepeatGap)

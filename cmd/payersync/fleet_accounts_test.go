@@ -79,7 +79,8 @@ func TestAPauseStopsTheCommandAtWorkAsCtrlCDoes(t *testing.T) {
 	p := w.start("backfill", "--yes")
 	await(t, "requests of the backfill", begun)
 	c.expect(exitDone, "accounts", "pause", "acme", "--reason", "a holiday")
-	eventually(t, "the notice of the pause", func() bool { return strings.Contains(p.errOut.String(), "Stopping: account acme is paused now, said ") })
+	eventually(t, "the notice of the pause",
+		func() bool { return strings.Contains(p.errOut.String(), "Stopping: account acme is paused now, said ") })
 	if p.over() {
 		t.Error("it did not wait for requests in flight")
 	}
@@ -106,14 +107,16 @@ func TestWorkForAnAccountThatIsNotOpenYetIsNotUsedUp(t *testing.T) {
 		f.known.put(state.AccountInfo{ID: 2, State: state.AccountPaused, KeyID: "k"})
 		for account, want := range map[int64]error{1: queue.ErrMore, 2: errNotHere, 3: errNotHere} {
 			began := time.Now()
-			if err := f.work(t.Context(), queue.Job{Account: account, Name: syncJob("acme")}, worker.TriggerSchedule); !errors.Is(err, want) {
+			if err := f.work(t.Context(), queue.Job{Account: account, Name: syncJob("acme")},
+				worker.TriggerSchedule); !errors.Is(err, want) {
 				t.Errorf("work for account %d: %v, want %v", account, err, want)
 			}
 			if took := time.Since(began); took > rowsEvery || account == 1 && took < rowsEvery {
 				t.Errorf("work for account %d stood in line again after %v", account, took)
 			}
 		}
-		for account, want := range map[int64]error{1: errNotHere, 2: nil, 3: nil} { // those that are paused or gone have nothing to drain
+		// those that are paused or gone have nothing to drain
+		for account, want := range map[int64]error{1: errNotHere, 2: nil, 3: nil} {
 			if err := f.drain(t.Context(), account); !errors.Is(err, want) {
 				t.Errorf("deliveries of account %d: %v, want %v", account, err, want)
 			}

@@ -59,8 +59,10 @@ func (c *cluster) copies(n int) map[string]string {
 	one, tokens := docs.Files[config.AccountFile], map[string]string{}
 	for i := range n {
 		name := fmt.Sprintf("copy%05d", i)
-		docs.Files[config.AccountFile] = bytes.ReplaceAll(one, []byte("/acme/customers.csv"), []byte("/"+name+"/customers.csv"))
-		made, err := server.Apply(c.t.Context(), state.AccountChange{Name: name, Files: docs.Files, By: state.Entry{Actor: "test"}})
+		docs.Files[config.AccountFile] = bytes.ReplaceAll(one, []byte("/acme/customers.csv"),
+			[]byte("/"+name+"/customers.csv"))
+		made, err := server.Apply(c.t.Context(),
+			state.AccountChange{Name: name, Files: docs.Files, By: state.Entry{Actor: "test"}})
 		c.any().must(err)
 		token, err := server.HookToken(c.t.Context(), made)
 		c.any().must(err)
@@ -88,7 +90,8 @@ func (c *cluster) settleAll() {
 func (c *cluster) transactions() int {
 	c.t.Helper()
 	c.exec("SELECT pg_stat_clear_snapshot()")
-	n, err := strconv.Atoi(c.asked("acme", "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"))
+	n, err := strconv.Atoi(c.asked("acme",
+		"SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"))
 	c.any().must(err)
 	return n
 }

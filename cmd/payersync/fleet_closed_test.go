@@ -14,7 +14,8 @@ import (
 // few lets a node keep so many accounts open, and says more of what it does.
 func (c *cluster) few(node, accounts int) {
 	c.t.Helper()
-	c.write(fmt.Sprintf("node%d.yaml", node), strings.Replace(c.node(node), "nodes: {", fmt.Sprintf("nodes: {open_accounts: %d, ", accounts), 1))
+	c.write(fmt.Sprintf("node%d.yaml", node),
+		strings.Replace(c.node(node), "nodes: {", fmt.Sprintf("nodes: {open_accounts: %d, ", accounts), 1))
 }
 
 // asked returns what a query gives in the rows of an account.
@@ -36,7 +37,8 @@ func TestANodeServesMoreAccountsThanItKeepsOpen(t *testing.T) {
 	c.expectOnce(payers)
 	eventually(t, "the node to close accounts", func() bool {
 		_, body := c.page(0, "/readyz")
-		return strings.Contains(body, `"accounts":{"open":1,"not_open":0}`) || strings.Contains(body, `"accounts":{"open":0,"not_open":0}`)
+		return strings.Contains(body, `"accounts":{"open":1,"not_open":0}`) ||
+			strings.Contains(body, `"accounts":{"open":0,"not_open":0}`)
 	})
 	runs := map[string]string{}
 	for name := range payers {
@@ -55,7 +57,8 @@ func TestANodeServesMoreAccountsThanItKeepsOpen(t *testing.T) {
 		eventually(t, "the webhook of "+name+" to be reflected", func() bool {
 			return c.asked(name, "SELECT count(*) FROM main.inbox WHERE processed_at IS NULL") == "0"
 		})
-		patiently(t, "the next run of "+name, func() bool { return c.asked(name, "SELECT count(*) FROM main.runs") != runs[name] })
+		patiently(t, "the next run of "+name,
+			func() bool { return c.asked(name, "SELECT count(*) FROM main.runs") != runs[name] })
 		if due := c.asked(name, "SELECT coalesce(due_at, 'none') FROM main.accounts WHERE name = '"+name+"'"); due != "none" {
 			t.Errorf("the row of %s says that a delivery is due at %q", name, due)
 		}
@@ -147,7 +150,9 @@ func TestStatusReadsTheLastLookUntilTheAccountIsWrittenTo(t *testing.T) {
 	}
 	found := newAccountStatus(acme)
 	found.Questions = 77
-	if err := server.NoteSummary(t.Context(), state.AccountSummary{Account: acme.ID, LookedAt: server.Now(), NextLook: server.Now().Add(lookAgain), Text: found.text()}); err != nil {
+	if err := server.NoteSummary(t.Context(),
+		state.AccountSummary{Account: acme.ID, LookedAt: server.Now(), NextLook: server.Now().Add(lookAgain),
+			Text: found.text()}); err != nil {
 		t.Fatal(err)
 	}
 	status := func() accountStatus {

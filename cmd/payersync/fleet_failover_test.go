@@ -60,12 +60,15 @@ func TestNoAcknowledgedWebhookIsLostInAFailover(t *testing.T) {
 	pair.Lose()
 	pair.Promote()
 	promoted, before := time.Now(), count()
-	eventually(t, "both nodes to take deliveries again", func() bool { n := count(); return n[0] > before[0] && n[1] > before[1] })
-	t.Logf("%v were acknowledged before, and both nodes took more %v after the standby was promoted", before, time.Since(promoted).Round(time.Millisecond))
+	eventually(t, "both nodes to take deliveries again",
+		func() bool { n := count(); return n[0] > before[0] && n[1] > before[1] })
+	t.Logf("%v were acknowledged before, and both nodes took more %v after the standby was promoted", before,
+		time.Since(promoted).Round(time.Millisecond))
 	close(over)
 	senders.Wait()
 	there := map[string]int{}
-	for _, d := range decodeLines[state.InboxRow](t, c.expect(exitDone, "webhooks", "list", "--account", "acme", "--limit", "0", "--output", "json")) {
+	for _, d := range decodeLines[state.InboxRow](t,
+		c.expect(exitDone, "webhooks", "list", "--account", "acme", "--limit", "0", "--output", "json")) {
 		_, id, _ := strings.Cut(d.DeliveryKey, "event:")
 		id, _, _ = strings.Cut(id, ":")
 		there[id]++

@@ -25,11 +25,13 @@ func TestTheGuideForManyMachinesIsPlayed(t *testing.T) {
 	guide, _ := guides.Find("many-machines")
 	payers := map[string]int{"acme": 3, "beta": 2}
 	c := newGuideCluster(t, payers)
-	host := regexp.MustCompile(`host=(\S+) port=(\d+)`).FindStringSubmatch(statetest.Postgres(t)) // whose administrator needs no password
+	// whose administrator needs no password
+	host := regexp.MustCompile(`host=(\S+) port=(\d+)`).FindStringSubmatch(statetest.Postgres(t))
 	if host == nil {
 		t.Fatal("the address of the database is another one")
 	}
-	here := strings.NewReplacer("@db1,db2/", "@"+host[1]+":"+host[2]+"/", "sslmode=verify-full", "sslmode=disable") // on this machine
+	// on this machine
+	here := strings.NewReplacer("@db1,db2/", "@"+host[1]+":"+host[2]+"/", "sslmode=verify-full", "sslmode=disable")
 	lines := []string{"export PGHOST=" + host[1] + " PGPORT=" + host[2] + " PGUSER=postgres"}
 	for _, line := range shellLines(guide.Text) {
 		if line != "payersync serve --config node.yaml" { // which the test starts three times
@@ -40,7 +42,8 @@ func TestTheGuideForManyMachinesIsPlayed(t *testing.T) {
 	if len(lines) < 14 || settings == nil {
 		t.Fatalf("the guide has the lines %q and the settings %q", lines, settings)
 	}
-	local := fmt.Sprintf("nodes: {stop_within: 5s}\naccounts: {files: [%q], networks: [127.0.0.0/8]}\n", filepath.Join(c.dir, "books"))
+	local := fmt.Sprintf("nodes: {stop_within: 5s}\naccounts: {files: [%q], networks: [127.0.0.0/8]}\n",
+		filepath.Join(c.dir, "books"))
 	c.write("node.yaml", settings[1]+local)
 	for i, hook := range c.hooks {
 		text := strings.Replace(settings[1], `":8080"`, fmt.Sprintf("%q", hook), 1)
@@ -90,8 +93,10 @@ func TestTheGuideForManyMachinesIsPlayed(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range c.names { // the node that was killed may have had a job of theirs, which another takes over after a minute
-		patiently(t, "the signed mandate of "+name, func() bool { return c.linked(name)["A00001"] == string(connector.MandateActive) })
+	// the node that was killed may have had a job of theirs, which another takes over after a minute
+	for _, name := range c.names {
+		patiently(t, "the signed mandate of "+name,
+			func() bool { return c.linked(name)["A00001"] == string(connector.MandateActive) })
 	}
 	c.expectOnce(payers)
 }

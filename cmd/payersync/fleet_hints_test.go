@@ -22,7 +22,8 @@ import (
 )
 
 // takeNoAccount are the commands of all accounts, of nodes, and of no ledger.
-var takeNoAccount = []string{"accounts", "nodes", "serve", "healthcheck", "init", "demo", "sandbox", "source", "version", "man", "help", "completion"}
+var takeNoAccount = []string{"accounts", "nodes", "serve", "healthcheck", "init", "demo", "sandbox", "source",
+	"version", "man", "help", "completion"}
 
 // readNoConfiguration are the commands without a configuration.
 var readNoConfiguration = []string{"init", "demo", "sandbox", "source", "version", "man", "help", "completion"}
@@ -32,7 +33,8 @@ var readNoConfiguration = []string{"init", "demo", "sandbox", "source", "version
 func TestHintsKnowEveryCommandOfAnAccount(t *testing.T) {
 	t.Parallel()
 	for _, c := range commandsBelow(newRoot()) {
-		if c.HasSubCommands() && !slices.Contains([]string{"payersync pages", "payersync payers drift", "payersync payers match"}, c.CommandPath()) {
+		if c.HasSubCommands() && !slices.Contains([]string{"payersync pages", "payersync payers drift",
+			"payersync payers match"}, c.CommandPath()) {
 			continue // it only holds others
 		}
 		want := c.CommandPath()
@@ -56,7 +58,8 @@ func TestHintsKnowEveryCommandOfAnAccount(t *testing.T) {
 func TestHintsNameTheConfigurationThatThePersonNamed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(30))
-	for _, args := range [][]string{{"status"}, {"status", "--output", "json"}, {"backfill"}, {"plan", "list"}, {"attention", "list"}} {
+	for _, args := range [][]string{{"status"}, {"status", "--output", "json"}, {"backfill"}, {"plan", "list"},
+		{"attention", "list"}} {
 		r := w.commandIn(t.Context(), append(args, "--config", w.path("payersync.yaml"))...)
 		for _, found := range regexp.MustCompile(`payersync (?:status|approve|plan show|backfill|sync|attention (?:list|show))\b.{0,12}`).FindAllString(r.out+r.errOut, -1) {
 			if !strings.Contains(found, " --config ") {
@@ -80,7 +83,8 @@ func withoutAccount(text string) (lines []string) {
 	slices.SortFunc(names, func(a, b string) int { return len(b) - len(a) })
 	line := regexp.MustCompile(`payersync\s+(?:` + strings.Join(names, "|") + `)(?:[^a-z-][^\n]{0,60}|$)`)
 	for _, found := range line.FindAllString(text, -1) {
-		if !strings.Contains(found, "--account acme") && !strings.Contains(found, "--account NAME") && !strings.Contains(found, " --help") {
+		if !strings.Contains(found, "--account acme") && !strings.Contains(found, "--account NAME") &&
+			!strings.Contains(found, " --help") {
 			lines = append(lines, found)
 		}
 	}
@@ -145,7 +149,8 @@ func TestCommandLinesOnNodesNameTheirAccount(t *testing.T) {
 	shown["sync of a paused account"] = c.expect(exitFailed, "sync", "--account", "acme").errOut
 	c.expect(exitDone, "accounts", "pause", "--undo", "acme")
 	c.onPages("acme", func(r *reader) {
-		for _, page := range []string{"/", "/payers", "/payers/acme/A00002", "/todo/email_malformed", "/plans", "/plans/1", "/runs", "/mapping", "/webhooks", "/settings"} {
+		for _, page := range []string{"/", "/payers", "/payers/acme/A00002", "/todo/email_malformed", "/plans", "/plans/1",
+			"/runs", "/mapping", "/webhooks", "/settings"} {
 			shown["the page "+page] = r.get(page)
 		}
 	})
@@ -191,7 +196,9 @@ func (s *safeText) text() string {
 // onPages shows the pages of an account to an administrator for as long as use takes.
 func (c *cluster) onPages(account string, use func(*reader)) {
 	t := c.t
-	a := &app{program: program{Console: &show.Console{In: strings.NewReader(""), Out: io.Discard, ErrOut: io.Discard}, getenv: func(string) (string, bool) { return "", false }}, now: time.Now, config: c.any().path("payersync.yaml"), account: account}
+	a := &app{program: program{Console: &show.Console{In: strings.NewReader(""), Out: io.Discard, ErrOut: io.Discard},
+		getenv: func(string) (string, bool) { return "", false }}, now: time.Now, config: c.any().path("payersync.yaml"),
+		account: account}
 	ctx, cancel := context.WithCancel(t.Context())
 	a.interrupt = cancel
 	a.node = &node{app: a, ctx: func() context.Context { return ctx }}
@@ -202,7 +209,8 @@ func (c *cluster) onPages(account string, use func(*reader)) {
 		t.Fatal(err)
 	}
 	defer opened.Close()
-	asked, err := worker.New(worker.Config{Drain: func(context.Context) error { return nil }, DrainEvery: time.Hour, Now: time.Now})
+	asked, err := worker.New(worker.Config{Drain: func(context.Context) error { return nil }, DrainEvery: time.Hour,
+		Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

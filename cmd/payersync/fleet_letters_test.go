@@ -40,18 +40,21 @@ func TestCheckSaysWhetherNodesShareTheFolderOfLetters(t *testing.T) {
 	p.wait()
 	marked := func(by, word string) {
 		t.Helper()
-		c.exec("SELECT set_config('payersync.account', '1', false); UPDATE main.letter_desk SET folder = " + word + ", folder_node = " + by + ", folder_at = '2026-03-02T09:00:00.000Z'")
+		c.exec("SELECT set_config('payersync.account', '1', false); UPDATE main.letter_desk SET folder = " + word +
+			", folder_node = " + by + ", folder_at = '2026-03-02T09:00:00.000Z'")
 	}
 	marked("''", "''")
 	if says := check(); !strings.Contains(says, "2 nodes are listed, and none has looked for letters yet") {
 		t.Errorf("before a node has looked for letters check says:\n%s", says)
 	}
 	marked("'node-b'", "'WORD'")
-	if says := check(); !strings.Contains(says, "FAIL letters folder") || !strings.Contains(says, "is not the one that node node-b writes the journal of letters in, so this node sends no letters") || !strings.Contains(says, "mount the folder that the nodes share at ") {
+	if says := check(); !strings.Contains(says, "FAIL letters folder") ||
+		!strings.Contains(says, "is not the one that node node-b writes the journal of letters in, so this node sends no letters") || !strings.Contains(says, "mount the folder that the nodes share at ") {
 		t.Errorf("on a node with another folder check says:\n%s", says)
 	}
 	c.accounts["acme"].write("letters.shared", "payersync letters folder 1 WORD\n")
-	if says := check(); !strings.Contains(says, "ok letters folder") || !strings.Contains(says, "shows what node node-b wrote there") {
+	if says := check(); !strings.Contains(says, "ok letters folder") ||
+		!strings.Contains(says, "shows what node node-b wrote there") {
 		t.Errorf("on a node with the same folder check says:\n%s", says)
 	}
 }

@@ -14,7 +14,8 @@ import (
 // a page's account.
 func (f *fleet) listen(ctx context.Context) (*listeners, error) {
 	c := f.node.Server
-	opened, err := openListeners(ctx, c, f.log, f.deliveries, answers{f.webhooks(c.Health == ""), f.health, f.metrics.Handler().ServeHTTP, f.pages})
+	opened, err := openListeners(ctx, c, f.log, f.deliveries,
+		answers{f.webhooks(c.Health == ""), f.health, f.metrics.Handler().ServeHTTP, f.pages})
 	if err == nil {
 		f.addresses = opened.addresses()
 	}
@@ -41,7 +42,8 @@ func (f *fleet) webhooks(health bool) http.HandlerFunc {
 
 // webhook opens the account if need be: it answers once the delivery is durable in the account's ledger.
 func (f *fleet) webhook(w http.ResponseWriter, r *http.Request, token string) {
-	m, known, err := f.useFor(r, func() (int64, bool) { id, known := f.known.byHook[state.HookHash(token)]; return id, known })
+	m, known, err := f.useFor(r,
+		func() (int64, bool) { id, known := f.known.byHook[state.HookHash(token)]; return id, known })
 	switch {
 	case !known:
 		f.strangers.ServeHTTP(w, r)
@@ -95,13 +97,15 @@ func (f *fleet) pages(w http.ResponseWriter, r *http.Request) {
 	})
 	switch {
 	case known && err != nil:
-		http.Error(w, "The account of this address cannot be opened now. Try again in a moment.", http.StatusServiceUnavailable)
+		http.Error(w, "The account of this address cannot be opened now. Try again in a moment.",
+			http.StatusServiceUnavailable)
 		return
 	case known:
 		defer f.release(m, true)
 	}
 	if !known || m.inForce.Load().pages == nil {
-		http.Error(w, "No account has its pages at this address: each account has its own in server.admin_url.", http.StatusNotFound)
+		http.Error(w, "No account has its pages at this address: each account has its own in server.admin_url.",
+			http.StatusNotFound)
 		return
 	}
 	f.mu.Lock()

@@ -18,7 +18,8 @@ import (
 var (
 	nodeKills  = flag.Int("node-kills", 0, "how often a node of three is killed during a backfill; 0 leaves that test out")
 	nodePayers = flag.Int("node-payers", 2000, "of how many payers that backfill is")
-	nodeApart  = flag.Duration("node-apart", 0, "kill by the clock, twice in this time on average; 0 kills by what was sent")
+	nodeApart  = flag.Duration("node-apart", 0,
+		"kill by the clock, twice in this time on average; 0 kills by what was sent")
 	nodeSleeps = flag.Bool("node-sleeps", false, "let a node stand still for longer than a run's lease")
 )
 
@@ -56,7 +57,8 @@ func TestNodesThatAreKilledMakeEachPayerOnce(t *testing.T) {
 	c.apply()
 	token, w := c.token("acme"), c.accounts["acme"]
 	nodes := []*process{c.serve(0), c.serve(1), c.serve(2)}
-	told := map[string]string{}                                        // mandates that a webhook said to be signed, by their payers
+	// mandates that a webhook said to be signed, by their payers
+	told := map[string]string{}
 	planned := within + time.Duration(*nodePayers)*20*time.Millisecond // nothing is sent before all are
 	made := func() bool { return w.box.Writes() >= 2**nodePayers }
 	stands, during := w.standstill(), 0
@@ -110,7 +112,8 @@ func TestNodesThatAreKilledMakeEachPayerOnce(t *testing.T) {
 	linked := c.linked("acme")
 	for number, id := range told {
 		if truth, ok := w.box.Mandate(id); !ok || linked[number] != string(truth.Status) {
-			t.Errorf("payer %s is %s, although a webhook that says it is %s was acknowledged", number, linked[number], truth.Status)
+			t.Errorf("payer %s is %s, although a webhook that says it is %s was acknowledged", number, linked[number],
+				truth.Status)
 		}
 	}
 	t.Logf("%d webhooks were acknowledged meanwhile", len(told))
@@ -125,7 +128,8 @@ func TestNodesThatAreKilledMakeEachPayerOnce(t *testing.T) {
 // expectTakenUp fails if another node took over a lost node's run later than the queue's limit.
 func (c *cluster) expectTakenUp(name string) {
 	c.t.Helper()
-	waited := statetest.Ask(c.t, c.read("database"), name, `SELECT count(*) || ' lost runs were taken up, the last ' || coalesce(max(extract(epoch FROM finished_at::timestamptz - lease_until::timestamptz))::bigint, 0)
+	waited := statetest.Ask(c.t, c.read("database"), name,
+		`SELECT count(*) || ' lost runs were taken up, the last ' || coalesce(max(extract(epoch FROM finished_at::timestamptz - lease_until::timestamptz))::bigint, 0)
 		|| ' s after its lease: ' || (coalesce(max(finished_at::timestamptz - lease_until::timestamptz), '0') <= interval '4 minutes')
 		FROM main.runs WHERE outcome = 'incomplete' AND finished_at > lease_until`)
 	c.t.Logf("%s: %s", name, waited)
@@ -167,7 +171,8 @@ func TestANodeThatSleptThroughItsLeaseSendsNothingMore(t *testing.T) {
 	sleeper.signal(syscall.SIGSTOP)
 	other := c.serve(1)
 	slept := time.Now()
-	patiently(t, "the other node to go on", func() bool { return time.Since(slept) > state.Lease && len(w.box.Customers()) == *nodePayers })
+	patiently(t, "the other node to go on",
+		func() bool { return time.Since(slept) > state.Lease && len(w.box.Customers()) == *nodePayers })
 	t.Logf("the other node was done %v after the first stood still", time.Since(slept).Round(time.Second))
 	sleeper.signal(syscall.SIGCONT)
 	c.awaitMandates(payers)

@@ -34,17 +34,20 @@ func TestWebhooksOfAKilledNodeAreReadWithinNinetySeconds(t *testing.T) {
 	c.awaitMandates(payers)
 	c.configure("acme", "0 0 1 1 *") // nothing but webhooks tells of a signature from now on
 	c.apply()
-	w.box.Inject(sandbox.Fault{Kind: sandbox.Slow, Method: http.MethodGet, Path: "/api/customers/*", Delay: 3 * time.Second})
+	w.box.Inject(sandbox.Fault{Kind: sandbox.Slow, Method: http.MethodGet, Path: "/api/customers/*",
+		Delay: 3 * time.Second})
 	customers := w.box.Customers()
 	for i, customer := range customers {
 		w.must(w.box.Sign(customer.Mandates[0].ID))
-		if status := c.deliver(i%len(nodes), path, w.delivery(event(fmt.Sprint("evt-", i), customer.ID))); status != http.StatusOK {
+		if status := c.deliver(i%len(nodes), path,
+			w.delivery(event(fmt.Sprint("evt-", i), customer.ID))); status != http.StatusOK {
 			t.Fatalf("webhook %d was answered %d", i, status)
 		}
 	}
 	victim := -1
 	eventually(t, "a node to read the webhooks", func() bool {
-		at := statetest.Ask(t, c.read("database"), "acme", `SELECT coalesce(max(n.addresses::text), '') FROM river.river_job j JOIN river.nodes n ON n.node_id = j.attempted_by[cardinality(j.attempted_by)]
+		at := statetest.Ask(t, c.read("database"), "acme",
+			`SELECT coalesce(max(n.addresses::text), '') FROM river.river_job j JOIN river.nodes n ON n.node_id = j.attempted_by[cardinality(j.attempted_by)]
 			WHERE j.kind = 'drain' AND j.state = 'running'`)
 		for i, address := range c.hooks {
 			if strings.Contains(at, address) {
@@ -69,7 +72,8 @@ func TestWebhooksOfAKilledNodeAreReadWithinNinetySeconds(t *testing.T) {
 	longWait(t, readWithin, "all webhooks to be read", func() bool { return linked() == webhooks })
 	t.Logf("all were read %v after the kill", time.Since(killed).Round(time.Second))
 	there := map[string]int{}
-	for _, d := range decodeLines[state.InboxRow](t, c.expect(exitDone, "webhooks", "list", "--account", "acme", "--limit", "0", "--output", "json")) {
+	for _, d := range decodeLines[state.InboxRow](t,
+		c.expect(exitDone, "webhooks", "list", "--account", "acme", "--limit", "0", "--output", "json")) {
 		there[d.DeliveryKey]++
 	}
 	for key, n := range there {

@@ -98,7 +98,8 @@ func (p *process) complaints(node int) {
 			lines = append(lines, line)
 		}
 	}
-	p.t.Logf("node %d complained %d times, at last:\n%s", node, len(lines), strings.Join(lines[max(0, len(lines)-40):], ""))
+	p.t.Logf("node %d complained %d times, at last:\n%s", node, len(lines),
+		strings.Join(lines[max(0, len(lines)-40):], ""))
 }
 
 // laps returns what logs how long something took.
@@ -126,10 +127,12 @@ func (c *cluster) trouble() {
 		c.t.Fatal(err)
 	}
 	c.t.Cleanup(func() { _ = silent.Close() })
-	c.edit(hangs, "account.yaml", "kind: csv, path: "+filepath.Join(c.dir, "books", hangs, "customers.csv")+", id: [AccountNumber]",
+	c.edit(hangs, "account.yaml",
+		"kind: csv, path: "+filepath.Join(c.dir, "books", hangs, "customers.csv")+", id: [AccountNumber]",
 		fmt.Sprintf("kind: sql, driver: postgres, host: 127.0.0.1, port: %d, database: books, user: reader, password: file:client.secret, tls: off, table: customers, id: [AccountNumber]", silent.Addr().(*net.TCPAddr).Port))
 	c.edit(hangs, "mapping.yaml", "source: csv", "source: sql")
-	c.edit(breaks, "mapping.yaml", "name: trim(Name)", "name: '(7 % len(Depot) == 0) ? Name : trim(Name)'") // the depot is an empty text
+	// the depot is an empty text
+	c.edit(breaks, "mapping.yaml", "name: trim(Name)", "name: '(7 % len(Depot) == 0) ? Name : trim(Name)'")
 }
 
 // edit replaces text in a file of an account's folder.
@@ -172,7 +175,8 @@ func (c *cluster) watch(random *rand.Rand, many map[string]int) (from time.Time,
 		if m := one.Mandates[0]; m.Status == connector.MandateCreated {
 			w.must(w.box.Sign(m.ID))
 		}
-		if got := c.deliver(given%2, tokens[name], w.delivery(event(fmt.Sprint("evt-", given), one.ID))); got != http.StatusOK {
+		if got := c.deliver(given%2, tokens[name],
+			w.delivery(event(fmt.Sprint("evt-", given), one.ID))); got != http.StatusOK {
 			c.t.Errorf("a webhook of %s was answered %d", name, got)
 		}
 		given++

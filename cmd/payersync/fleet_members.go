@@ -60,7 +60,8 @@ func (f *fleet) use(ctx context.Context, account int64) (*member, error) {
 		}
 		on := f.moving[account]
 		if on == nil {
-			if failed, has := f.failed[account]; !served || f.life == nil || f.life.Err() != nil || has && f.now().Sub(failed) < openAgain {
+			if failed, has := f.failed[account]; !served || f.life == nil || f.life.Err() != nil || has &&
+				f.now().Sub(failed) < openAgain {
 				f.mu.Unlock()
 				return nil, errNotHere
 			}
@@ -214,7 +215,8 @@ func (f *fleet) report(account int64, e worker.Event) {
 	m, err := f.use(ctx, account)
 	if err != nil {
 		if e.Outcome != worker.Begun { // another node may be able to open it, and begin anew
-			f.log.WithField("account", account).WithField("job", e.Job).WithField("outcome", e.Outcome).Warn("a job of an account that cannot be opened here")
+			f.log.WithField("account", account).WithField("job", e.Job).WithField("outcome",
+				e.Outcome).Warn("a job of an account that cannot be opened here")
 		}
 		return
 	}
@@ -273,19 +275,21 @@ func (f *fleet) open(ctx context.Context, row state.AccountInfo) (_ *member, err
 	}
 	life, end := context.WithCancel(ctx)
 	m.jobs = &accountJobs{
-		queue: f.queue, account: row.ID, ledger: s.Ledger, nudges: make(chan struct{}, 1), paused: row.State != state.AccountActive,
+		queue: f.queue, account: row.ID, ledger: s.Ledger, nudges: make(chan struct{}, 1),
+		paused: row.State != state.AccountActive,
 		lost: func(err error) {
 			s.Log.WithError(err).Warn("the queue did not store a waiting delivery; the next tick finds it")
 		},
 		life: life,
 	}
 	m.service, err = f.newService(ctx, s, newDeliveryLog(s.Log), func(svc *service) (_ runner, err error) {
-		m.jobs.people, err = worker.New(worker.Config{Drain: func(context.Context) error { return nil }, DrainEvery: 24 * time.Hour, Now: f.now, Report: func(e worker.Event) {
-			if e.Job != worker.DrainName {
-				reportJob(svc.inForce.Load().Session, e)
-				svc.alarms.heard(e)
-			}
-		}})
+		m.jobs.people, err = worker.New(worker.Config{Drain: func(context.Context) error { return nil },
+			DrainEvery: 24 * time.Hour, Now: f.now, Report: func(e worker.Event) {
+				if e.Job != worker.DrainName {
+					reportJob(svc.inForce.Load().Session, e)
+					svc.alarms.heard(e)
+				}
+			}})
 		return m.jobs, err
 	})
 	if err != nil {
@@ -327,7 +331,8 @@ func (f *fleet) keepLook(ctx context.Context, m *member, l alarmLook) {
 	}
 	err := r.read(ctx, m.inForce.Load().Ledger)
 	if err == nil {
-		err = f.server.NoteSummary(ctx, state.AccountSummary{Account: info.ID, LookedAt: l.began, NextLook: next, Needs: r.needsSomebody(), Text: r.text()})
+		err = f.server.NoteSummary(ctx,
+			state.AccountSummary{Account: info.ID, LookedAt: l.began, NextLook: next, Needs: r.needsSomebody(), Text: r.text()})
 	}
 	if err != nil && ctx.Err() == nil {
 		f.entry(info).WithError(forLog(err)).Warn("the result of an account's check was not stored; status checks itself")

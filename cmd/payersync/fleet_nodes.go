@@ -35,7 +35,8 @@ func nodeName(c config.Server) string {
 
 // presence is the node's entry in the database's list of nodes.
 func (f *fleet) presence() queue.Presence {
-	p := queue.Presence{Name: nodeName(f.node.Server), Pages: f.node.Server.PagesScheme(), Version: version, Addresses: f.addresses, Runs: f.queue.Runs()}
+	p := queue.Presence{Name: nodeName(f.node.Server), Pages: f.node.Server.PagesScheme(), Version: version,
+		Addresses: f.addresses, Runs: f.queue.Runs()}
 	open, unopened := f.opened()
 	p.Accounts = open
 	p.Unopened = append(p.Unopened, connector.Map(unopened, func(a state.AccountInfo) int64 { return a.ID })...)
@@ -95,7 +96,8 @@ func (f *fleet) tellOfLost(nodes []queue.Node, lost map[string]queue.Node) {
 		}
 		now[n.ID] = n
 		if _, known := lost[n.ID]; !known {
-			f.log.WithFields(logrus.Fields{"node": n.Name, "seen": n.SeenAt}).Error("a node is lost, and other nodes continue its work. Start it again, or remove it: payersync nodes forget NAME")
+			f.log.WithFields(logrus.Fields{"node": n.Name,
+				"seen": n.SeenAt}).Error("a node is lost, and other nodes continue its work. Start it again, or remove it: payersync nodes forget NAME")
 		}
 	}
 	for id, n := range lost {
@@ -115,7 +117,8 @@ func (f *fleet) numbers(ctx context.Context) metrics.FleetFacts {
 	needing, err := f.server.Summaries(ctx, true)
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	facts.Accounts = map[string]int{"open": open, "not_open": len(unopened), "closed": f.known.size() - open - len(unopened)}
+	facts.Accounts = map[string]int{"open": open, "not_open": len(unopened),
+		"closed": f.known.size() - open - len(unopened)}
 	if err == nil {
 		facts.Needing = map[string][]metrics.AccountCondition{}
 		for id, a := range needing {
@@ -201,7 +204,8 @@ func (f *fleet) ready(ctx context.Context) nodeReadiness {
 	out.Accounts.Open, out.Accounts.NotOpen = open, len(unopened)
 	switch {
 	case f.server.Ping(ctx) != nil:
-		out.State, out.Reason = "failing", "the ledgers' database does not answer, or accepts no writes: it may be down, or wait for a standby that is away"
+		out.State, out.Reason = "failing",
+			"the ledgers' database does not answer, or accepts no writes: it may be down, or wait for a standby that is away"
 	case !f.queue.Alive():
 		out.State, out.Reason = "failing", "the queue of jobs stands still; the log says more"
 	case out.Accounts.NotOpen > 0:

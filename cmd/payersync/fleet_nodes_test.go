@@ -24,7 +24,8 @@ import (
 	"payersync/state/statetest"
 )
 
-var manyStatus = flag.Int("status-accounts", 24, "of how many accounts TestStatusLooksAtManyAccountsWithFewConnections is")
+var manyStatus = flag.Int("status-accounts", 24,
+	"of how many accounts TestStatusLooksAtManyAccountsWithFewConnections is")
 
 // relay stands between nodes and their database, and can stand still.
 type relay struct {
@@ -153,7 +154,8 @@ func TestANodeSaysWhetherItIsReadyAlsoWhileItsDatabaseHangs(t *testing.T) {
 		if took := time.Since(began); took > 3*answersWithin || strings.Contains(body, "acme") {
 			t.Errorf("it answers after %v: %s", took, body)
 		}
-		return status == http.StatusServiceUnavailable && strings.Contains(body, `"state":"failing","reason":"the ledgers' database does not answer`)
+		return status == http.StatusServiceUnavailable &&
+			strings.Contains(body, `"state":"failing","reason":"the ledgers' database does not answer`)
 	})
 	if status, _ := c.page(0, "/healthz"); status != http.StatusOK {
 		t.Errorf("the process is alive, and it answers %d", status)
@@ -222,8 +224,11 @@ func TestNodesAreShownInListsStatusMetricsAndTheLog(t *testing.T) {
 	if lost.Name != "node-b" {
 		mine, lost = lost, mine
 	}
-	if host, _ := os.Hostname(); mine.Name != host+c.hooks[0][strings.LastIndex(c.hooks[0], ":"):] || mine.State != queue.AtWork || mine.Accounts != 2 || len(mine.Unopened) > 0 || mine.Version != version || mine.Silent > 60 ||
-		len(mine.Addresses) != 2 || mine.Addresses[0] != "webhooks "+c.hooks[0] || lost.State != queue.Lost || lost.Leads || lost.Silent/60 != 14 {
+	if host, _ := os.Hostname(); mine.Name != host+c.hooks[0][strings.LastIndex(c.hooks[0], ":"):] ||
+		mine.State != queue.AtWork || mine.Accounts != 2 || len(mine.Unopened) > 0 || mine.Version != version ||
+		mine.Silent > 60 ||
+		len(mine.Addresses) != 2 || mine.Addresses[0] != "webhooks "+c.hooks[0] || lost.State != queue.Lost || lost.Leads ||
+		lost.Silent/60 != 14 {
 		t.Errorf("the nodes are %+v", rows)
 	}
 	says(t, c.expect(exitDone, "nodes", "list"), "at work", "leads", "14 minutes ago")
@@ -235,9 +240,12 @@ func TestNodesAreShownInListsStatusMetricsAndTheLog(t *testing.T) {
 			}
 		}
 		need, counted := got["accounts_need_somebody"]
-		return got[`nodes{state="at_work"}`] == 1 && got[`nodes{state="lost"}`] == 1 && got[`accounts{state="open"}`]+got[`accounts{state="closed"}`] == 2 && got[`accounts{state="not_open"}`] == 0 && counted && need == 0
+		return got[`nodes{state="at_work"}`] == 1 && got[`nodes{state="lost"}`] == 1 &&
+			got[`accounts{state="open"}`]+got[`accounts{state="closed"}`] == 2 && got[`accounts{state="not_open"}`] == 0 &&
+			counted && need == 0
 	})
-	says(t, c.expect(exitDone, "status"), "1 active, 1 paused", "Node node-b was last seen 14 minutes ago", "payersync nodes forget node-b")
+	says(t, c.expect(exitDone, "status"), "1 active, 1 paused", "Node node-b was last seen 14 minutes ago",
+		"payersync nodes forget node-b")
 	c.expect(exitDone, "nodes", "forget", "node-b")
 	says(t, c.expect(exitUsage, "nodes", "forget", "node-b"), "nothing was done")
 	p.logged("is back or removed")
@@ -295,18 +303,22 @@ func TestStatusShowsTheAccountsAtWhichSomebodyShouldLook(t *testing.T) {
 		t.Helper()
 		return decode[fleetStatus](t, c.expect(code, append([]string{"status", "--output", "json"}, args...)...))
 	}
-	if r := status(exitDone); len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "No node is at work") || len(r.Accounts) > 0 || r.Need > 0 {
+	if r := status(exitDone); len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "No node is at work") ||
+		len(r.Accounts) > 0 || r.Need > 0 {
 		t.Errorf("while nothing is the matter but that no node is there: %+v", r)
 	}
 	c.otherNode("node-c", "1 second", "beta")
 	r := status(exitDone)
-	if len(r.Problems) > 0 || len(r.Accounts) != 1 || r.Accounts[0].Account != "beta" || len(r.Accounts[0].NotOpenOn) != 1 || r.Accounts[0].NotOpenOn[0] != "node-c" {
+	if len(r.Problems) > 0 || len(r.Accounts) != 1 || r.Accounts[0].Account != "beta" ||
+		len(r.Accounts[0].NotOpenOn) != 1 || r.Accounts[0].NotOpenOn[0] != "node-c" {
 		t.Errorf("with an account that is not open: %+v", r)
 	}
-	says(t, c.expect(exitDone, "status"), "It is not open on node-c; its log has the reason.", "3 accounts: 3 active. Somebody should look at 1.")
+	says(t, c.expect(exitDone, "status"), "It is not open on node-c; its log has the reason.",
+		"3 accounts: 3 active. Somebody should look at 1.")
 	c.spoil("gamma")
 	r = status(exitFailed, "--all")
-	if r.Need != 2 || len(r.Accounts) != 3 || r.Accounts[2].Problem == "" || r.Accounts[0].LastRun == nil || r.Accounts[0].LastRun.Outcome != "complete" || r.Accounts[0].SweptAt.IsZero() {
+	if r.Need != 2 || len(r.Accounts) != 3 || r.Accounts[2].Problem == "" || r.Accounts[0].LastRun == nil ||
+		r.Accounts[0].LastRun.Outcome != "complete" || r.Accounts[0].SweptAt.IsZero() {
 		t.Errorf("with an account that cannot be opened: %+v", r)
 	}
 }
@@ -334,9 +346,12 @@ func TestStatusLooksAtManyAccountsWithFewConnections(t *testing.T) {
 	}
 	one := docs.Files[config.AccountFile]
 	for i := range *manyStatus - 1 {
-		name := fmt.Sprint("early", i)                                                                                              // before the one that has something to tell
-		docs.Files[config.AccountFile] = bytes.ReplaceAll(one, []byte("/harbour/customers.csv"), []byte("/"+name+"/customers.csv")) // its books
-		if _, err := server.Apply(t.Context(), state.AccountChange{Name: name, Files: docs.Files, By: state.Entry{Actor: "test"}}); err != nil {
+		// before the one that has something to tell
+		name := fmt.Sprint("early", i)
+		docs.Files[config.AccountFile] = bytes.ReplaceAll(one, []byte("/harbour/customers.csv"),
+			[]byte("/"+name+"/customers.csv")) // its books
+		if _, err := server.Apply(t.Context(),
+			state.AccountChange{Name: name, Files: docs.Files, By: state.Entry{Actor: "test"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -353,7 +368,8 @@ func TestStatusLooksAtManyAccountsWithFewConnections(t *testing.T) {
 	}
 	alone := decode[statusReport](t, f.expect(exitDone, "status", "--account", "harbour", "--output", "json"))
 	among := r.Accounts[*manyStatus-1]
-	if diff := cmp.Diff(alone.Conditions, among.Conditions); diff != "" || len(among.Conditions) == 0 || among.Questions != 1 || among.LastRun.RunID != alone.Runs[0].RunID {
+	if diff := cmp.Diff(alone.Conditions, among.Conditions); diff != "" || len(among.Conditions) == 0 ||
+		among.Questions != 1 || among.LastRun.RunID != alone.Runs[0].RunID {
 		t.Errorf("among others (+) it is not what it is alone (-):\n%s%+v", diff, among)
 	}
 }

@@ -40,7 +40,8 @@ func TestANodeTakesWebhooksOfAnAccountWhosePagesItCannotShow(t *testing.T) {
 			if err == nil {
 				_ = resp.Body.Close()
 			}
-			return err == nil && c.deliver(i, c.token("acme"), w.delivery(event(fmt.Sprint("evt-", i), w.box.Customers()[0].ID))) == http.StatusOK
+			return err == nil && c.deliver(i, c.token("acme"),
+				w.delivery(event(fmt.Sprint("evt-", i), w.box.Customers()[0].ID))) == http.StatusOK
 		})
 	}
 	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+pagesAt+"/", http.NoBody)
@@ -50,12 +51,14 @@ func TestANodeTakesWebhooksOfAnAccountWhosePagesItCannotShow(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if body, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusNotFound || !strings.Contains(string(body), "server.admin_url") {
+	if body, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusNotFound ||
+		!strings.Contains(string(body), "server.admin_url") {
 		t.Errorf("the node without TLS answers %d to a browser: %s", resp.StatusCode, body)
 	}
 	node.logged("the pages of the account are not shown on this node")
 	c.addressPages("acme", "http://"+pagesAt)
-	if r := c.expect(exitDone, "accounts", "apply", filepath.Join(c.dir, "accounts"), "--yes"); strings.Contains(r.errOut, "Warning: no node") {
+	if r := c.expect(exitDone, "accounts", "apply", filepath.Join(c.dir, "accounts"), "--yes"); strings.Contains(r.errOut,
+		"Warning: no node") {
 		t.Errorf("node 1 shows pages over http, and there is a warning:\n%s", r.errOut)
 	}
 }
@@ -86,7 +89,8 @@ func TestNodesOfOneMachineHaveNamesOfTheirOwnAndAClockThatIsOffIsNamed(t *testin
 	}
 	c.otherNode("node-b", "1 second", "")
 	c.exec("UPDATE river.nodes SET clock_seconds = -42 WHERE name = 'node-b'")
-	if r := c.expect(exitDone, "nodes", "list"); !strings.Contains(r.errOut, "Warning: the clock of node node-b is 42 seconds behind the database's") {
+	if r := c.expect(exitDone, "nodes", "list"); !strings.Contains(r.errOut,
+		"Warning: the clock of node node-b is 42 seconds behind the database's") {
 		t.Errorf("the clock is not named:\n%s", r.errOut)
 	}
 }

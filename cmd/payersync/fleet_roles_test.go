@@ -20,7 +20,8 @@ func TestNodesWorkWithARoleThatOwnsNoTables(t *testing.T) {
 	c := newCluster(t, 2, payers)
 	owner := c.read("database")
 	node := strings.Replace(owner, "user=ledger", "user=payersync_node", 1)
-	statetest.Execute(t, strings.Replace(owner, "user=ledger", "user=postgres", 1), "DO $$ BEGIN CREATE ROLE payersync_node LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$")
+	statetest.Execute(t, strings.Replace(owner, "user=ledger", "user=postgres", 1),
+		"DO $$ BEGIN CREATE ROLE payersync_node LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$")
 	c.write("database", node)
 	c.write("owner", owner)
 	withOwner := strings.Replace(c.node(0), "ledger: {", fmt.Sprintf(`ledger: {owner: "file:%s/owner", `, c.dir), 1)
@@ -32,12 +33,14 @@ func TestNodesWorkWithARoleThatOwnsNoTables(t *testing.T) {
 	c.serve(1) // which has no ledger.owner
 	c.awaitMandates(payers)
 	for i := range c.hooks {
-		if status := c.deliver(i, c.token("acme"), w.delivery(event(fmt.Sprint("evt-", i), w.box.Customers()[0].ID))); status != http.StatusOK {
+		if status := c.deliver(i, c.token("acme"),
+			w.delivery(event(fmt.Sprint("evt-", i), w.box.Customers()[0].ID))); status != http.StatusOK {
 			t.Errorf("node %d answered a webhook with %d", i, status)
 		}
 	}
 	c.expectOnce(payers)
-	for _, statement := range []string{"DROP TABLE river.nodes", "ALTER TABLE river.river_job ADD COLUMN x INT", "CREATE TABLE river.x (a INT)", "TRUNCATE river.holds"} {
+	for _, statement := range []string{"DROP TABLE river.nodes", "ALTER TABLE river.river_job ADD COLUMN x INT",
+		"CREATE TABLE river.x (a INT)", "TRUNCATE river.holds"} {
 		if err := statetest.Try(node, statement); err == nil || !strings.Contains(err.Error(), "42501") {
 			t.Errorf("%s: %v", statement, err)
 		}
@@ -46,11 +49,13 @@ func TestNodesWorkWithARoleThatOwnsNoTables(t *testing.T) {
 		t.Errorf("check does not say what the role may do:\n%s", r.out)
 	}
 	w.write("payersync.yaml", strings.Replace(withOwner, `"file:`+c.dir+`/database"`, `"file:`+c.dir+`/owner"`, 1))
-	if r := w.run("check", "--account", "acme"); !strings.Contains(strings.Join(strings.Fields(r.out), " "), "the node's role owns the tables") {
+	if r := w.run("check", "--account", "acme"); !strings.Contains(strings.Join(strings.Fields(r.out), " "),
+		"the node's role owns the tables") {
 		t.Errorf("with ledger.owner of the same role check says:\n%s", r.out)
 	}
 	w.write("payersync.yaml", strings.Replace(c.node(0), `"file:`+c.dir+`/database"`, `"file:`+c.dir+`/owner"`, 1))
-	if r := w.run("check", "--account", "acme"); !strings.Contains(strings.Join(strings.Fields(r.out), " "), "the node's role owns the tables") {
+	if r := w.run("check", "--account", "acme"); !strings.Contains(strings.Join(strings.Fields(r.out), " "),
+		"the node's role owns the tables") {
 		t.Errorf("check does not say that one role does both:\n%s", r.out)
 	}
 }
@@ -105,14 +110,16 @@ func TestTheRolesOfTheComposeFileMakeAnOwnerAndARoleOfNodes(t *testing.T) {
 	script, _, _ = strings.Cut(script, "ALTER SYSTEM") // which is for the pair of databases
 	dsn := statetest.Postgres(t)
 	const database = "composed" // roles are the server's, which other tests use
-	names := strings.NewReplacer(":'owner'", "'one'", ":'password'", "'two'", ":'replication'", "'three'", "payersync", database, "replication", database+"_replication")
+	names := strings.NewReplacer(":'owner'", "'one'", ":'password'", "'two'", ":'replication'", "'three'", "payersync",
+		database, "replication", database+"_replication")
 	admin := strings.Replace(dsn, "user=ledger", "user=postgres", 1)
 	statements := strings.Split(names.Replace(script), ";\n")
 	for _, statement := range statements[:len(statements)-1] {
 		statetest.Execute(t, admin, statement)
 	}
 	as := func(role string) string {
-		return regexp.MustCompile(`dbname=\S+`).ReplaceAllString(strings.Replace(dsn, "user=ledger", "user="+role, 1), "dbname="+database)
+		return regexp.MustCompile(`dbname=\S+`).ReplaceAllString(strings.Replace(dsn, "user=ledger", "user="+role, 1),
+			"dbname="+database)
 	}
 	owner, err := state.OpenServer(t.Context(), state.ServerOptions{Address: as(database), Owner: as(database + "_owner")})
 	if err != nil {

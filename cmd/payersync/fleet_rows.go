@@ -28,7 +28,8 @@ type accountIndex struct {
 }
 
 func newAccountIndex() accountIndex {
-	return accountIndex{byID: map[int64]state.AccountInfo{}, byHook: map[string]int64{}, byHost: map[string]int64{}, byStop: map[string][]int64{}}
+	return accountIndex{byID: map[int64]state.AccountInfo{}, byHook: map[string]int64{}, byHost: map[string]int64{},
+		byStop: map[string][]int64{}}
 }
 
 // put adds or updates an account by its row. It removes one without a key, or one on its way out.
@@ -118,7 +119,8 @@ func (f *fleet) followRows(ctx context.Context) {
 			wrong = forLog(err).Error()
 		}
 		if wrong != told && wrong != "" {
-			f.log.WithField("problem", wrong).Error("the node cannot find out whether accounts have changed; it continues with the known ones")
+			f.log.WithField("problem",
+				wrong).Error("the node cannot find out whether accounts have changed; it continues with the known ones")
 		}
 		told = wrong
 		f.trim()
@@ -185,7 +187,8 @@ func (f *fleet) changedRows(ctx context.Context) (changed []state.AccountInfo, e
 	for id, m := range f.members {
 		row, stays := f.known.byID[id]
 		row.ID = id
-		if tried, failed := f.failed[id]; !stays || failed && now.Sub(tried) >= againAfter || !failed && row.Version != m.info.Version {
+		if tried, failed := f.failed[id]; !stays || failed && now.Sub(tried) >= againAfter || !failed &&
+			row.Version != m.info.Version {
 			changed = append(changed, row)
 		}
 	}

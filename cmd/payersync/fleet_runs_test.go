@@ -41,9 +41,21 @@ func TestAJobThatIsToldToStopIsHandedOn(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{syncJob("acme"), "sweep"} {
 		for what, stop := range map[string]func(j *accountJobs, leave func(), node context.CancelFunc) (want error){
-			"its account is paused":       func(j *accountJobs, _ func(), _ context.CancelFunc) error { pause(j); return queue.ErrMore },
-			"its account leaves the node": func(_ *accountJobs, leave func(), _ context.CancelFunc) error { leave(); return queue.ErrMore },
-			"the node gives it up":        func(_ *accountJobs, _ func(), node context.CancelFunc) error { node(); return context.Canceled },
+			"its account is paused": func(j *accountJobs, _ func(),
+				_ context.CancelFunc) error {
+				pause(j)
+				return queue.ErrMore
+			},
+			"its account leaves the node": func(_ *accountJobs, leave func(),
+				_ context.CancelFunc) error {
+				leave()
+				return queue.ErrMore
+			},
+			"the node gives it up": func(_ *accountJobs, _ func(),
+				node context.CancelFunc) error {
+				node()
+				return context.Canceled
+			},
 		} {
 			t.Run(name+": "+what, func(t *testing.T) {
 				t.Parallel()
@@ -65,9 +77,17 @@ func TestAJobThatIsToldToStopIsHandedOn(t *testing.T) {
 func TestADrainThatIsToldToStopIsHandedOnUnlessItsAccountIsPaused(t *testing.T) {
 	t.Parallel()
 	for what, stop := range map[string]func(j *accountJobs, leave func(), node context.CancelFunc) (want error){
-		"its account is paused":       func(j *accountJobs, _ func(), _ context.CancelFunc) error { pause(j); return nil },
-		"its account leaves the node": func(_ *accountJobs, leave func(), _ context.CancelFunc) error { leave(); return queue.ErrMore },
-		"the node gives it up":        func(_ *accountJobs, _ func(), node context.CancelFunc) error { node(); return context.Canceled },
+		"its account is paused": func(j *accountJobs, _ func(), _ context.CancelFunc) error { pause(j); return nil },
+		"its account leaves the node": func(_ *accountJobs, leave func(),
+			_ context.CancelFunc) error {
+			leave()
+			return queue.ErrMore
+		},
+		"the node gives it up": func(_ *accountJobs, _ func(),
+			node context.CancelFunc) error {
+			node()
+			return context.Canceled
+		},
 	} {
 		begun, ended := make(chan struct{}), make(chan error, 1)
 		j, leave := nodeJobs(t, "sweep", nil)

@@ -182,7 +182,8 @@ func (s *sleep) freezes() bool {
 	time.Sleep(200 * time.Millisecond)
 	came := s.w.requests(isWrite)
 	return slices.ContainsFunc(frozen, func(id string) bool {
-		return !slices.ContainsFunc(came, func(r sandbox.Request) bool { return strings.Contains(string(r.Body), `"`+id+`"`) })
+		return !slices.ContainsFunc(came,
+			func(r sandbox.Request) bool { return strings.Contains(string(r.Body), `"`+id+`"`) })
 	})
 }
 
@@ -214,7 +215,8 @@ func (s *sleep) othersMoveOn() {
 		})
 		took[name] = time.Since(s.since).Round(100 * time.Millisecond)
 	}
-	s.t.Logf("after the node stood still, a webhook of beta was reflected within %v, one of acme within %v", took["beta"], took["acme"])
+	s.t.Logf("after the node stood still, a webhook of beta was reflected within %v, one of acme within %v", took["beta"],
+		took["acme"])
 	if took["beta"] > webhookWithin || took["acme"] > 15*time.Second {
 		s.t.Errorf("they took %v, want %v for beta and 15s for acme", took, webhookWithin)
 	}
@@ -231,7 +233,8 @@ func (s *sleep) wakes() {
 	})
 	s.t.Logf("the other node was done %v after the first stood still", time.Since(s.since).Round(time.Second))
 	s.sleeper.signal(syscall.SIGCONT)
-	eventually(s.t, "the node that slept to say that it lost its run", func() bool { return lost.MatchString(s.sleeper.errOut.String()) })
+	eventually(s.t, "the node that slept to say that it lost its run",
+		func() bool { return lost.MatchString(s.sleeper.errOut.String()) })
 	for line := range strings.Lines(s.sleeper.errOut.String()) {
 		if lost.MatchString(line) {
 			s.t.Logf("it said: %s", strings.TrimSpace(line))

@@ -55,7 +55,8 @@ func newClusterOn(t testing.TB, address string, nodes int, payers map[string]int
 		c.write(fmt.Sprintf("node%d.yaml", i), c.node(i))
 	}
 	for name, n := range payers {
-		w := newWorld(t, people(n), func(o *sandbox.Options) { o.DiscardRequests = true }) // of many payers they would weigh gigabytes
+		// of many payers they would weigh gigabytes
+		w := newWorld(t, people(n), func(o *sandbox.Options) { o.DiscardRequests = true })
 		c.accounts[name], c.names = w, append(c.names, name)
 		w.must(os.Symlink(w.dir, filepath.Join(c.dir, "books", name)))
 		c.configure(name, "* * * * *")
@@ -168,7 +169,8 @@ func (c *cluster) deliver(node int, path string, r *http.Request) int {
 func (c *cluster) linked(name string) map[string]string {
 	c.t.Helper()
 	out := map[string]string{}
-	for _, p := range decodeLines[state.PayerRow](c.t, c.expect(exitDone, "payers", "list", "--account", name, "--output", "json")) {
+	for _, p := range decodeLines[state.PayerRow](c.t,
+		c.expect(exitDone, "payers", "list", "--account", name, "--output", "json")) {
 		if p.BillingID != nil {
 			out[p.SourceID] = show.Value(p.MandateStatus)
 		}
@@ -297,14 +299,17 @@ func TestAnAccountLeavesTheDatabaseWithItsKey(t *testing.T) {
 	w := c.accounts["acme"]
 	w.expect(exitDone, "backfill", "--account", "acme", "--yes")
 	w.must(os.Remove(w.path("payersync.key")))
-	if r := w.expect(exitFailed, "accounts", "key", "nobody", "--to", w.path("payersync.key")); !strings.Contains(r.errOut, "nobody") {
+	if r := w.expect(exitFailed, "accounts", "key", "nobody", "--to", w.path("payersync.key")); !strings.Contains(r.errOut,
+		"nobody") {
 		t.Errorf("of nobody it says\n%s", r.errOut)
 	}
 	w.expect(exitDone, "accounts", "key", "acme", "--to", w.path("payersync.key"))
-	if r := w.expect(exitUsage, "accounts", "key", "acme", "--to", w.path("payersync.key")); !strings.Contains(r.errOut, "is there already") {
+	if r := w.expect(exitUsage, "accounts", "key", "acme", "--to", w.path("payersync.key")); !strings.Contains(r.errOut,
+		"is there already") {
 		t.Errorf("where a file is it says\n%s", r.errOut)
 	}
-	w.write("payersync.yaml", strings.Replace(w.config(), "guards:", "ledger: {path: left.db, key_file: payersync.key}\nguards:", 1))
+	w.write("payersync.yaml",
+		strings.Replace(w.config(), "guards:", "ledger: {path: left.db, key_file: payersync.key}\nguards:", 1))
 	w.expect(exitDone, "ledger", "copy", "--from", "file:"+filepath.Join(c.dir, "database"), "--account", "acme", "--yes")
 	sent := w.box.Writes()
 	if r := w.expect(exitDone, "sync"); !strings.Contains(r.out, "6 unchanged") || w.box.Writes() != sent {
@@ -327,7 +332,8 @@ func TestAMappingIsNotSavedWhereOnlyACopyOfItLies(t *testing.T) {
 		t.Fatal(err)
 	}
 	var unwritable *office.MappingUnwritable
-	if _, err := m.Save(t.Context(), "acme", now.Hash, now.Text+"\n# more\n", syncer.Operator{Name: "ada"}); !errors.As(err, &unwritable) {
+	if _, err := m.Save(t.Context(), "acme", now.Hash, now.Text+"\n# more\n",
+		syncer.Operator{Name: "ada"}); !errors.As(err, &unwritable) {
 		t.Errorf("it was saved, or refused with %v", err)
 	}
 	if w.read("mapping.yaml") != worldMapping {

@@ -15,8 +15,9 @@ import (
 )
 
 var (
-	nodeVersions = flag.Duration("node-versions", 0, "for how long a node of an earlier version serves beside one of this; 0 leaves that test out")
-	nodeOlder    = flag.String("node-older", "", "the program of that earlier version")
+	nodeVersions = flag.Duration("node-versions", 0,
+		"for how long a node of an earlier version serves beside one of this; 0 leaves that test out")
+	nodeOlder = flag.String("node-older", "", "the program of that earlier version")
 )
 
 // mixed is a cluster with one node of an earlier version.
@@ -157,7 +158,8 @@ func (m *mixed) expectTold() {
 		linked := m.linked(name)
 		for number, customer := range told {
 			if want := string(sandboxStatus(m.accounts[name], customer)); linked[number] != want {
-				m.t.Errorf("payer %s of %s is %s, although a webhook was acknowledged that came when it was %s", number, name, linked[number], want)
+				m.t.Errorf("payer %s of %s is %s, although a webhook was acknowledged that came when it was %s", number, name,
+					linked[number], want)
 			}
 		}
 	}

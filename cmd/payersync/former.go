@@ -45,8 +45,9 @@ var formerCommands = map[string]string{
 	"plans list":             "plan list",
 	"plans reject":           "plan reject",
 	"plans show":             "plan show",
-	"mandates letters again": "letters send --again", "mandates letters resume": "letters pause --undo", "mandates letters test": "letters preview --test",
-	"mandates letters": "letters",
+	"mandates letters again": "letters send --again", "mandates letters resume": "letters pause --undo",
+	"mandates letters test": "letters preview --test",
+	"mandates letters":      "letters",
 }
 
 // presentNames replaces an earlier name of a command among arguments. It returns both names, or "" for a present name.

@@ -13,7 +13,8 @@ func TestAnEarlierNameOfACommandStandsForThePresentOne(t *testing.T) {
 	for _, c := range []struct{ given, want string }{
 		{"approve 12 --only create", "plan approve 12 --only create"},
 		{"--config x.yaml approve 12", "--config x.yaml plan approve 12"},
-		{"--config=x.yaml --verbose plans --output json list --all", "--config=x.yaml --verbose plan list --output json --all"},
+		{"--config=x.yaml --verbose plans --output json list --all",
+			"--config=x.yaml --verbose plan list --output json --all"},
 		{"plans", "plan list"},
 		{"mandates letters stop C0001 --note approve", "letters stop C0001 --note approve"},
 		{"mandates letters", "letters"},
@@ -38,7 +39,8 @@ func TestAnEarlierNameOfACommandStandsForThePresentOne(t *testing.T) {
 
 func TestEachPresentNameIsACommandAndNoEarlierOneIs(t *testing.T) {
 	t.Parallel()
-	a := &app{program: program{Console: &show.Console{Out: io.Discard, ErrOut: io.Discard}, getenv: func(string) (string, bool) { return "", false }}}
+	a := &app{program: program{Console: &show.Console{Out: io.Discard, ErrOut: io.Discard},
+		getenv: func(string) (string, bool) { return "", false }}}
 	for from, to := range formerCommands {
 		to, way, _ := strings.Cut(to, " --")
 		c, rest, err := a.root().Find(strings.Fields(to))

@@ -76,7 +76,9 @@ func TestFromTheSandboxToTheBillingServiceNothingIsRefusedAndNothingStays(t *tes
 	anew := newWorld(t, nil) // a sandbox that was stopped and started
 	front := func(rw http.ResponseWriter, r *http.Request) bool { anew.box.ServeHTTP(rw, r); return true }
 	sandbox.front.Store(&front)
-	if r := w.run("sweep"); r.code != exitStandstill || !strings.Contains(r.errOut, "The sandbox forgets everything when it stops. To begin anew with it: rm "+w.path("sandbox.db")+"*") {
+	if r := w.run("sweep"); r.code != exitStandstill ||
+		!strings.Contains(r.errOut,
+			"The sandbox forgets everything when it stops. To begin anew with it: rm "+w.path("sandbox.db")+"*") {
 		t.Errorf("with a sandbox that was started anew it ended with %d:\n%s%s", r.code, r.out, r.errOut)
 	}
 }

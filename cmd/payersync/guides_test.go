@@ -36,28 +36,38 @@ var sampleCompany = []string{
 var backfilled = append(slices.Clone(sampleCompany), "payersync backfill || test $? = 3")
 
 // withPages is the company with serve's pages for colleagues.
-var withPages = append(slices.Clone(backfilled), `sed -i 's/^server: {/server: {admin: "127.0.0.1:8070", /' payersync.yaml`)
+var withPages = append(slices.Clone(backfilled),
+	`sed -i 's/^server: {/server: {admin: "127.0.0.1:8070", /' payersync.yaml`)
 
 var guideWalks = []guideWalk{
 	{guide: "first-hour", ends: map[string]int{"payersync plan": exitApproval, "payersync backfill": exitAttention}},
 	{guide: "pages", before: withPages, others: map[string]string{"payersync pages\n": "clicks_test.go"}},
 	{guide: "letters", before: backfilled, others: map[string]string{
-		"payersync letters plan": "testdata/script/letters.txtar", "payersync letters approve": "testdata/script/letters.txtar",
-		"payersync letters pause": "testdata/script/letters.txtar", "payersync letters pause --undo": "testdata/script/letters.txtar",
-		"payersync letters list": "testdata/script/letters.txtar", "payersync letters preview": "testdata/script/letters-templates.txtar",
+		"payersync letters plan":           "testdata/script/letters.txtar",
+		"payersync letters approve":        "testdata/script/letters.txtar",
+		"payersync letters pause":          "testdata/script/letters.txtar",
+		"payersync letters pause --undo":   "testdata/script/letters.txtar",
+		"payersync letters list":           "testdata/script/letters.txtar",
+		"payersync letters preview":        "testdata/script/letters-templates.txtar",
 		"payersync letters preview --test": "testdata/script/letters-templates.txtar",
 	}},
-	{guide: "mapping", before: backfilled, ends: map[string]int{"payersync mapping check": exitAttention, "payersync mapping check --coverage": exitDone, "payersync sync": exitAttention}, others: map[string]string{
-		"payersync plan approve": "testdata/script/plans.txtar", "payersync plan reject": "testdata/script/plans.txtar",
-	}},
-	{guide: "billing", before: backfilled, ends: map[string]int{"payersync plan": exitAttention}, others: map[string]string{"payersync webhooks subscribe --test": "testdata/script/adfin.txtar"}},
+	{guide: "mapping", before: backfilled,
+		ends: map[string]int{"payersync mapping check": exitAttention, "payersync mapping check --coverage": exitDone,
+			"payersync sync": exitAttention}, others: map[string]string{
+			"payersync plan approve": "testdata/script/plans.txtar", "payersync plan reject": "testdata/script/plans.txtar",
+		}},
+	{guide: "billing", before: backfilled, ends: map[string]int{"payersync plan": exitAttention},
+		others: map[string]string{"payersync webhooks subscribe --test": "testdata/script/adfin.txtar"}},
 	{guide: "operations", before: append(slices.Clone(backfilled), "mkdir -m 700 backups")},
 	{guide: "privacy", before: backfilled},
-	{guide: "how-it-works", before: backfilled, ends: map[string]int{"payersync plan": exitAttention, "payersync sync": exitAttention}},
+	{guide: "how-it-works", before: backfilled,
+		ends: map[string]int{"payersync plan": exitAttention, "payersync sync": exitAttention}},
 	{guide: "sources", before: []string{"payersync sandbox &"}},
 	{guide: "matching", before: backfilled, others: map[string]string{
-		"payersync plan": "testdata/script/match.txtar", "payersync payers match": "testdata/script/match.txtar", "payersync backfill": "testdata/script/match.txtar",
-		"payersync sync": "testdata/script/connections.txtar", "payersync connections": "testdata/script/connections.txtar",
+		"payersync plan": "testdata/script/match.txtar", "payersync payers match": "testdata/script/match.txtar",
+		"payersync backfill":     "testdata/script/match.txtar",
+		"payersync sync":         "testdata/script/connections.txtar",
+		"payersync connections":  "testdata/script/connections.txtar",
 		"payersync payers moved": "testdata/script/rekey.txtar", "payersync payers undo": "testdata/script/undo.txtar",
 		"payersync payers different": "testdata/script/link.txtar", "payersync payers same": "testdata/script/link.txtar",
 	}},
@@ -153,7 +163,8 @@ func TestEveryCommandThatIsWrittenDownExists(t *testing.T) {
 	for _, g := range guides.All() {
 		texts[g.Name] = g.Text
 	}
-	for _, name := range []string{"README.md", "configs/README.md", "mapping/README.md", "state/README.md", "SECURITY.md"} {
+	for _, name := range []string{"README.md", "configs/README.md", "mapping/README.md", "state/README.md",
+		"SECURITY.md"} {
 		text, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(name)))
 		if err != nil {
 			t.Fatal(err)

@@ -34,7 +34,8 @@ Guides:
 			}
 			c, rest, err := root.Find(args)
 			if err != nil || len(rest) > 0 || c == root {
-				return usage.Errorf("there is no guide or command %q%s; payersync help lists them", strings.Join(args, " "), didYouMean(args[0], append(topicNames(), namesOf(root.Commands())...)))
+				return usage.Errorf("there is no guide or command %q%s; payersync help lists them", strings.Join(args, " "),
+					didYouMean(args[0], append(topicNames(), namesOf(root.Commands())...)))
 			}
 			c.InitDefaultHelpFlag() // cobra's own help command adds it here, too
 			return c.Help()

@@ -60,7 +60,8 @@ func (a *app) askWhom(ctx context.Context, f initFlags, s askSample) ([]byte, as
 	}
 	line := "\n# " + chosen.sentence + "\nmandate:\n  request: " + yamlText(chosen.rule) + "\n"
 	if chosen.rule == "false" {
-		line = "\n# nobody is asked yet; everybody with an e-mail address is by " + hasEmail + "\nmandate:\n  request: false\n"
+		line = "\n# nobody is asked yet; everybody with an e-mail address is by " + hasEmail +
+			"\nmandate:\n  request: false\n"
 	}
 	out := slices.Concat(s.mapping[:at[0]], []byte(line), withoutRequests(s.mapping[at[1]:]))
 	if s.load != nil {
@@ -103,7 +104,8 @@ func (a *app) chooseWhom(ctx context.Context, f initFlags, s askSample) (askChoi
 		return nobody, nil
 	}
 	offered := connector.Map(choices, func(c askChoice) string { return c.sentence })
-	at, err := a.Chooses(ctx, "Which payers do you ask to sign a direct debit mandate? payersync asks nobody before you have seen a plan. You can decide on each payer later.", offered...)
+	at, err := a.Chooses(ctx,
+		"Which payers do you ask to sign a direct debit mandate? payersync asks nobody before you have seen a plan. You can decide on each payer later.", offered...)
 	if err != nil {
 		return askChoice{}, err
 	}
@@ -158,7 +160,8 @@ func (s *askSample) field(name string) (string, error) {
 	if s.columns == nil {
 		return "", usage.Errorf("--ask: the currency of this source is not known; name its column: --ask COLUMN=EUR")
 	}
-	return "", usage.Errorf("--ask: there is no column %q; the columns are %s", show.Visible(name), show.Visible(strings.Join(s.columns, ", ")))
+	return "", usage.Errorf("--ask: there is no column %q; the columns are %s", show.Visible(name),
+		show.Visible(strings.Join(s.columns, ", ")))
 }
 
 // spellings returns a value of a column as the rows spell it, in upper and lower case. It fails for a value that no row
@@ -177,7 +180,8 @@ func (s *askSample) spellings(column, wanted string) ([]string, error) {
 	}
 	if len(spelt) == 0 {
 		delete(counts, "")
-		return nil, usage.Errorf("--ask: no row has %q in the column %q; the most frequent values are %s", show.Visible(wanted), show.Visible(column), show.Visible(strings.Join(likeliest(counts), ", ")))
+		return nil, usage.Errorf("--ask: no row has %q in the column %q; the most frequent values are %s",
+			show.Visible(wanted), show.Visible(column), show.Visible(strings.Join(likeliest(counts), ", ")))
 	}
 	return slices.Sorted(maps.Keys(spelt)), nil
 }
@@ -221,7 +225,8 @@ func (s *askSample) narrower() (out []askChoice) {
 			}
 			for _, value := range likeliest(counts) {
 				if counts[value] < everybody {
-					out = append(out, askChoice{hasEmail + " && " + isOneOf(column, []string{value}), fmt.Sprintf("only those whose %s is %s (%d)", column, value, counts[value])})
+					out = append(out, askChoice{hasEmail + " && " + isOneOf(column, []string{value}),
+						fmt.Sprintf("only those whose %s is %s (%d)", column, value, counts[value])})
 				}
 			}
 		}
@@ -249,7 +254,8 @@ func (s *askSample) currencies() (out []askChoice) {
 		return nil
 	}
 	for _, code := range []string{"GBP", "EUR", "USD"} {
-		out = append(out, askChoice{hasEmail + " && " + isOneOf(field, []string{code}), fmt.Sprintf("only those whose %s is %s", field, code)})
+		out = append(out, askChoice{hasEmail + " && " + isOneOf(field, []string{code}),
+			fmt.Sprintf("only those whose %s is %s", field, code)})
 	}
 	return out
 }
@@ -314,10 +320,12 @@ func isOneOf(field string, values []string) string {
 // settleAsking decides which payers are asked, for a file or a table.
 func (s *dataSetup) settleAsking(ctx context.Context) error {
 	with := *s // that tries a mapping
-	text, chosen, err := s.askWhom(ctx, s.initFlags, askSample{mapping: s.mapping, columns: s.table.Columns, rows: s.table.Rows, record: s.record, load: func(text []byte) (*mapping.Mapping, error) {
-		with.mapping = text
-		return with.loaded()
-	}})
+	text, chosen, err := s.askWhom(ctx, s.initFlags,
+		askSample{mapping: s.mapping, columns: s.table.Columns, rows: s.table.Rows, record: s.record,
+			load: func(text []byte) (*mapping.Mapping, error) {
+				with.mapping = text
+				return with.loaded()
+			}})
 	if err != nil {
 		return err
 	}
@@ -336,7 +344,8 @@ func shippedSample(kind string, text []byte) askSample {
 		s.load = func(text []byte) (*mapping.Mapping, error) { return mapping.Load(mappingFile, text, info) }
 		s.columns = append(s.columns, connector.Map(info.Fields, func(f connector.Field) string { return f.Name })...)
 	}
-	s.money = map[string]string{"quickbooks": "CurrencyRef.value", "csv-sage": "Currency", "sql-gnucash": "currency", "sql-ledgersmb": "currency"}[kind]
+	s.money = map[string]string{"quickbooks": "CurrencyRef.value", "csv-sage": "Currency", "sql-gnucash": "currency",
+		"sql-ledgersmb": "currency"}[kind]
 	return s
 }
 

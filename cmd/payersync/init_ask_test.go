@@ -38,14 +38,18 @@ func TestInitAsksWhoIsAskedToSign(t *testing.T) {
 	if r := p.wait(); r.code != exitDone {
 		t.Fatalf("it ended with %d:\n%s", r.code, r.out)
 	}
-	p.sees("  1  everybody with an e-mail address (10)", "  2  only those whose Payment method is Bank transfer (5)", "  3  only those whose Payment method is Invoice (5)",
-		"  4  only those whose Currency is USD (7)", "  5  only those whose Currency is EUR (3)", "  6  nobody yet", "  12 customers would be created, 5 of them asked", "Asked for a mandate: only those whose Payment method is Bank transfer (5).")
+	p.sees("  1  everybody with an e-mail address (10)", "  2  only those whose Payment method is Bank transfer (5)",
+		"  3  only those whose Payment method is Invoice (5)",
+		"  4  only those whose Currency is USD (7)", "  5  only those whose Currency is EUR (3)", "  6  nobody yet",
+		"  12 customers would be created, 5 of them asked",
+		"Asked for a mandate: only those whose Payment method is Bank transfer (5).")
 }
 
 func TestInitOffersAColumnThatSaysDirectDebitUnderAnyName(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	w.write("customers.csv", strings.Replace(strings.ReplaceAll(payingExport(), ",Invoice,", ",Direct Debit,"), "Payment method", "Terms agreed", 1))
+	w.write("customers.csv", strings.Replace(strings.ReplaceAll(payingExport(), ",Invoice,", ",Direct Debit,"),
+		"Payment method", "Terms agreed", 1))
 	p := w.at(nil, "init", "--csv", w.path("customers.csv"), "--name", "Muster", w.path("muster"))
 	p.askedOf("Which payers do you ask to sign")
 	p.types("2\r")
@@ -74,8 +78,10 @@ func TestInitWritesTheRuleThatAskNames(t *testing.T) {
 		{csv, []string{"--ask", "nobody"}, "false"},
 		{csv, []string{"--ask", "Payment method=Invoice"}, email + ` && trim(field("Payment method")) == "Invoice"`},
 		{csv, []string{"--ask", "Payment method=INVOICE"}, email + ` && trim(field("Payment method")) == "Invoice"`},
-		{mixed, []string{"--ask", "Payment method=invoice"}, email + ` && trim(field("Payment method")) in ["INVOICE", "Invoice"]`},
-		{csv, []string{"--ask", "currency=USD", "--ask", "currency=EUR", "--ask", "Payment method=Invoice"}, email + ` && trim(Currency) in ["USD", "EUR"] && trim(field("Payment method")) == "Invoice"`},
+		{mixed, []string{"--ask", "Payment method=invoice"}, email +
+			` && trim(field("Payment method")) in ["INVOICE", "Invoice"]`},
+		{csv, []string{"--ask", "currency=USD", "--ask", "currency=EUR", "--ask", "Payment method=Invoice"}, email +
+			` && trim(Currency) in ["USD", "EUR"] && trim(field("Payment method")) == "Invoice"`},
 		{xero, nil, "false"},
 		{xero, []string{"--ask", "everybody"}, email},
 		{xero, []string{"--ask", "currency=USD", "--ask", "currency="}, email + ` && trim(DefaultCurrency) in ["USD", ""]`},
@@ -115,7 +121,8 @@ func TestInitRefusesAnAskThatItDoesNotUnderstand(t *testing.T) {
 		says   string
 	}{
 		{csv, "Status=A", `there is no column "Status"; the columns are Number, Name, E-Mail, Payment method, Currency`},
-		{csv, "Payment method=Cheque", `no row has "Cheque" in the column "Payment method"; the most frequent values are Invoice, Bank transfer`},
+		{csv, "Payment method=Cheque",
+			`no row has "Cheque" in the column "Payment method"; the most frequent values are Invoice, Bank transfer`},
 		{csv, "somebody", "write everybody, nobody, COLUMN=VALUE or currency=EUR"},
 		{[]string{"--source", "xero"}, "Currency=EUR", `there is no column "Currency"`},
 		{[]string{"--source", "xero"}, "IsCustomer=true", "cannot be made a rule of mapping.yaml"},

@@ -13,7 +13,8 @@ func TestTheLettersToTryAreAConfigurationWithoutTheirFirstCharacter(t *testing.T
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.write("customers.csv", payingExport())
-	w.expect(exitDone, "init", "--csv", w.path("customers.csv"), "--name", "Muster", "--ask", "everybody", w.path("muster"))
+	w.expect(exitDone, "init", "--csv", w.path("customers.csv"), "--name", "Muster", "--ask", "everybody",
+		w.path("muster"))
 	path := w.path("muster/payersync.yaml")
 	text, err := os.ReadFile(path)
 	if err != nil {

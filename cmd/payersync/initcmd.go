@@ -92,15 +92,23 @@ Nothing is sent before a plan shows it.`,
 			return a.initialise(cmd.Context(), f)
 		},
 	}
-	c.Flags().StringVar(&f.source, "source", "", "kind of source: sql for a database that init looks at, or "+strings.Join(sourceKinds(), ", ")+"; the default is sample data")
+	c.Flags().StringVar(&f.source, "source", "",
+		"kind of source: sql for a database that init looks at, or "+strings.Join(sourceKinds(),
+			", ")+"; the default is sample data")
 	c.Flags().StringVar(&f.csv, "csv", "", "look at the export `FILE` and propose a set-up for it")
-	c.Flags().StringVar(&f.name, "name", "", "the `COMPANY` of these customers; the default is the name of the file or the database")
+	c.Flags().StringVar(&f.name, "name", "",
+		"the `COMPANY` of these customers; the default is the name of the file or the database")
 	c.Flags().StringSliceVar(&f.id, "id", nil, "the `COLUMN` that identifies a customer, or several with commas")
-	c.Flags().StringArrayVar(&f.ask, "ask", nil, "payers to ask for a mandate: everybody, nobody, `COLUMN=VALUE` or currency=EUR; several times for several values")
+	c.Flags().StringArrayVar(&f.ask, "ask", nil,
+		"payers to ask for a mandate: everybody, nobody, `COLUMN=VALUE` or currency=EUR; several times for several values")
 	c.Flags().BoolVar(&f.yes, "yes", false, "accept the proposal, and ask nothing")
-	c.Flags().StringVar(&f.dsnFile, "dsn-file", "", "for --source sql: a `FILE` with the address of the database, or a SQLite database; without it, init asks")
-	c.Flags().StringVar(&f.tableName, "table", "", "for --source sql: the table or view with the customers is `NAME`; without it, init asks")
-	c.Flags().StringVar(&f.preset, "preset", "", "for --source sql: the database is that of `PROGRAM`: "+strings.Join(presetNames(), ", ")+"; the default is to recognise it")
+	c.Flags().StringVar(&f.dsnFile, "dsn-file", "",
+		"for --source sql: a `FILE` with the address of the database, or a SQLite database; without it, init asks")
+	c.Flags().StringVar(&f.tableName, "table", "",
+		"for --source sql: the table or view with the customers is `NAME`; without it, init asks")
+	c.Flags().StringVar(&f.preset, "preset", "",
+		"for --source sql: the database is that of `PROGRAM`: "+strings.Join(presetNames(),
+			", ")+"; the default is to recognise it")
 	return c
 }
 
@@ -131,16 +139,19 @@ const (
 )
 
 var firstSources = map[string]firstSource{
-	"csv-generic":   {block: "{kind: csv, path: customers.csv, id: [AccountNumber]}", next: nextExport},
-	"csv-xero":      {block: "{kind: csv, path: customers.csv, preset: xero}", next: nextExport},
-	"csv-sage":      {block: "{kind: csv, path: customers.csv, preset: sage}", next: nextExport},
-	"xero":          {block: "{kind: xero, client_id: env:XERO_CLIENT_ID, client_secret: env:XERO_CLIENT_SECRET}", next: nextConsent},
-	"quickbooks":    {block: "{kind: quickbooks, client_id: env:QBO_CLIENT_ID, client_secret: env:QBO_CLIENT_SECRET}", next: nextConsent},
-	"tryton":        {block: `{kind: tryton, url: "https://tryton.example.com", database: books, user: payersync, password: env:TRYTON_PASSWORD}`, next: nextFill},
-	"sql-dolibarr":  {block: "{kind: sql, driver: mysql, database: dolibarr, user: payersync, password: env:BOOKS_PASSWORD, query_file: dolibarr.sql, id: [id], active: active, updated_at: updated_at}", query: "dolibarr.sql", next: nextFill},
-	"sql-erpnext":   {block: "{kind: sql, driver: mysql, database: _site, user: payersync, password: env:BOOKS_PASSWORD, query_file: erpnext.sql, id: [id], active: active, updated_at: modified}", query: "erpnext.sql", next: nextFill},
-	"sql-odoo":      {block: "{kind: sql, driver: postgres, database: mycompany, user: payersync, password: env:BOOKS_PASSWORD, query_file: odoo.sql, id: [id], active: active, updated_at: write_date}", query: "odoo.sql", next: nextFill},
-	"sql-gnucash":   {block: "{kind: sql, driver: sqlite, path: book.gnucash, preset: gnucash, query_file: gnucash.sql}", query: "gnucash.sql", next: "put your book there as book.gnucash, or name it in payersync.yaml"},
+	"csv-generic": {block: "{kind: csv, path: customers.csv, id: [AccountNumber]}", next: nextExport},
+	"csv-xero":    {block: "{kind: csv, path: customers.csv, preset: xero}", next: nextExport},
+	"csv-sage":    {block: "{kind: csv, path: customers.csv, preset: sage}", next: nextExport},
+	"xero": {block: "{kind: xero, client_id: env:XERO_CLIENT_ID, client_secret: env:XERO_CLIENT_SECRET}",
+		next: nextConsent},
+	"quickbooks": {block: "{kind: quickbooks, client_id: env:QBO_CLIENT_ID, client_secret: env:QBO_CLIENT_SECRET}",
+		next: nextConsent},
+	"tryton":       {block: `{kind: tryton, url: "https://tryton.example.com", database: books, user: payersync, password: env:TRYTON_PASSWORD}`, next: nextFill},
+	"sql-dolibarr": {block: "{kind: sql, driver: mysql, database: dolibarr, user: payersync, password: env:BOOKS_PASSWORD, query_file: dolibarr.sql, id: [id], active: active, updated_at: updated_at}", query: "dolibarr.sql", next: nextFill},
+	"sql-erpnext":  {block: "{kind: sql, driver: mysql, database: _site, user: payersync, password: env:BOOKS_PASSWORD, query_file: erpnext.sql, id: [id], active: active, updated_at: modified}", query: "erpnext.sql", next: nextFill},
+	"sql-odoo":     {block: "{kind: sql, driver: postgres, database: mycompany, user: payersync, password: env:BOOKS_PASSWORD, query_file: odoo.sql, id: [id], active: active, updated_at: write_date}", query: "odoo.sql", next: nextFill},
+	"sql-gnucash": {block: "{kind: sql, driver: sqlite, path: book.gnucash, preset: gnucash, query_file: gnucash.sql}",
+		query: "gnucash.sql", next: "put your book there as book.gnucash, or name it in payersync.yaml"},
 	"sql-ledgersmb": {block: "{kind: sql, driver: postgres, database: mycompany, user: payersync, password: env:BOOKS_PASSWORD, query_file: ledgersmb.sql, id: [id], active: active}", query: "ledgersmb.sql", next: nextFill},
 }
 
@@ -196,9 +207,11 @@ func firstFiles(kind string) ([]firstFile, error) {
 	case known:
 		mapped = path.Join("mappings", kind+".yaml")
 	case kind != "":
-		return nil, usage.Errorf("there is no kind of source %q; --source is sql or one of %s", kind, strings.Join(sourceKinds(), ", "))
+		return nil, usage.Errorf("there is no kind of source %q; --source is sql or one of %s", kind,
+			strings.Join(sourceKinds(), ", "))
 	}
-	shipped := []firstFile{{name: configSchemaFile, data: config.Schema()}, {name: mappingSchemaFile, data: mapping.Schema()}}
+	shipped := []firstFile{{name: configSchemaFile, data: config.Schema()},
+		{name: mappingSchemaFile, data: mapping.Schema()}}
 	for _, f := range []struct{ name, from, line string }{
 		{configFile, "quickstart/" + configFile, schemaLine(configSchemaFile)},
 		{productionFile, "quickstart/" + productionFile, schemaLine(configSchemaFile)},
@@ -214,7 +227,8 @@ func firstFiles(kind string) ([]firstFile, error) {
 		}
 		text := f.line + string(data)
 		if known && (f.name == configFile || f.name == productionFile) {
-			text = strings.NewReplacer(firstSources["csv-generic"].block, source.block, productionBlock, source.block).Replace(text)
+			text = strings.NewReplacer(firstSources["csv-generic"].block, source.block, productionBlock,
+				source.block).Replace(text)
 			text = sampleLetters.ReplaceAllString(text, lettersToTry)
 			if !strings.Contains(source.block, "kind: csv") { // the system says whose books they are
 				text = organisationLine.ReplaceAllString(text, "")
@@ -270,10 +284,12 @@ func setupFiles(s setup) ([]firstFile, error) {
 	}
 	fill := []string{
 		firstSources["csv-generic"].block, s.source,
-		"name: quickstart", fmt.Sprintf("name: %q", s.name), "name: books", fmt.Sprintf("name: %q", s.name), "organisation: harbour-books", fmt.Sprintf("organisation: %q", s.name),
+		"name: quickstart", fmt.Sprintf("name: %q", s.name), "name: books", fmt.Sprintf("name: %q", s.name),
+		"organisation: harbour-books", fmt.Sprintf("organisation: %q", s.name),
 	}
 	if s.service != "" {
-		fill = append(fill, "127.0.0.1:8090", s.service, "  profile: sandbox\n", "  profile: sandbox\n  rate_per_second: 500\n")
+		fill = append(fill, "127.0.0.1:8090", s.service, "  profile: sandbox\n",
+			"  profile: sandbox\n  rate_per_second: 500\n")
 	}
 	for i, f := range shipped {
 		switch f.name {

@@ -17,7 +17,8 @@ func TestSetUpsForOwnBooksWriteNoLetters(t *testing.T) {
 				continue
 			}
 			sample := kind == "" && f.name == configFile
-			if text := string(f.data); strings.Contains(text, "\nletters:") != sample || strings.Contains(text, "Harbour Bakery") != sample || !strings.HasSuffix(text, "\n") {
+			if text := string(f.data); strings.Contains(text, "\nletters:") != sample ||
+				strings.Contains(text, "Harbour Bakery") != sample || !strings.HasSuffix(text, "\n") {
 				t.Errorf("source %q: %s ends with %q", kind, f.name, text[max(0, len(text)-300):])
 			}
 		}
@@ -26,7 +27,8 @@ func TestSetUpsForOwnBooksWriteNoLetters(t *testing.T) {
 
 func TestTheFolderOfInitIsNamedAsASentenceTakesIt(t *testing.T) {
 	t.Parallel()
-	for dir, want := range map[string]string{".": "this folder", "./": "this folder", "books": "books", "..": "..", "/srv/books": "/srv/books"} {
+	for dir, want := range map[string]string{".": "this folder", "./": "this folder", "books": "books", "..": "..",
+		"/srv/books": "/srv/books"} {
 		if got := folder(dir); got != want {
 			t.Errorf("%q is named %q, want %q", dir, got, want)
 		}

@@ -79,10 +79,12 @@ func (s *csvSetup) look(ctx context.Context) error {
 	case err != nil:
 		return usage.Errorf("%s", shownLines(err.Error()))
 	case len(found.Rows) == 0:
-		return usage.Errorf("%s has headings in line %d and no usable row below them; export it with its customers", s.file(), found.Line)
+		return usage.Errorf("%s has headings in line %d and no usable row below them; export it with its customers", s.file(),
+			found.Line)
 	}
 	s.found, s.count, s.company = found, found.Count, propose.Company(s.csv, found.Above)
-	s.table = propose.Table{Columns: found.Columns, Rows: found.Rows, Part: isPart(found), Totals: found.Totals, Spoilt: csvfile.Spoilt}
+	s.table = propose.Table{Columns: found.Columns, Rows: found.Rows, Part: isPart(found), Totals: found.Totals,
+		Spoilt: csvfile.Spoilt}
 	s.info = connector.SourceInfo{Kind: "csv"}
 	for _, name := range found.Columns {
 		s.info.Fields = append(s.info.Fields, connector.Field{Name: name, Type: connector.TypeText})
@@ -124,7 +126,8 @@ func (s *csvSetup) complete(ctx context.Context) (err error) {
 			return usage.Errorf("%s is no file as --source %s is for: it has no column %s. Its columns are %s. Leave --source out, and its columns are looked at",
 				s.file(), s.source, strings.Join(lacks, ", "), show.Visible(strings.Join(s.found.Columns, ", ")))
 		}
-		return usage.Errorf("%s is no file as --source %s is for; leave --source out, and its columns are looked at:\n%w", s.file(), s.source, err)
+		return usage.Errorf("%s is no file as --source %s is for; leave --source out, and its columns are looked at:\n%w",
+			s.file(), s.source, err)
 	}
 	return nil
 }
@@ -134,7 +137,8 @@ var regionLine = regexp.MustCompile(`(?m)^region: [A-Z]{2} `)
 // withoutID says why no column serves as id, and what to do.
 func (s *csvSetup) withoutID(ctx context.Context) error {
 	if len(s.id) > 0 {
-		return usage.Errorf("--id %s: %s has no such column; its columns are %s", show.Visible(strings.Join(s.id, ",")), s.file(), show.Visible(strings.Join(s.found.Columns, ", ")))
+		return usage.Errorf("--id %s: %s has no such column; its columns are %s", show.Visible(strings.Join(s.id, ",")),
+			s.file(), show.Visible(strings.Join(s.found.Columns, ", ")))
 	}
 	var text strings.Builder
 	fmt.Fprintf(&text, "no column of %s identifies a customer for ever, and payersync cannot tell customers apart without one:\n", s.file())
@@ -168,7 +172,8 @@ func (s *csvSetup) sourceBlock(dir string) (string, error) {
 		ids := connector.Map(c.ID, func(id string) string { return fmt.Sprintf("%q", id) })
 		keys = append(keys, "id: ["+strings.Join(ids, ", ")+"]")
 	}
-	for _, k := range []struct{ key, value string }{{"preset", c.Preset}, {"encoding", c.Encoding}, {"delimiter", c.Delimiter}} {
+	for _, k := range []struct{ key, value string }{{"preset", c.Preset}, {"encoding", c.Encoding},
+		{"delimiter", c.Delimiter}} {
 		if k.value != "" {
 			keys = append(keys, fmt.Sprintf("%s: %q", k.key, k.value))
 		}
@@ -196,6 +201,8 @@ func pathFrom(dir, file string) (string, error) {
 // written says how the file was written.
 func (s *csvSetup) written() string {
 	signs := map[rune]string{',': "commas", ';': "semicolons", '\t': "tabs", '|': "bars"}
-	names := map[string]string{"utf-8": "UTF-8", "utf-16le": "UTF-16", "utf-16be": "UTF-16", "windows-1252": "Windows-1252", "iso-8859-15": "ISO-8859-15", "macintosh": "Macintosh", "cp850": "DOS code page 850", "cp437": "DOS code page 437", "utf-8-twice": "UTF-8 encoded twice"}
+	names := map[string]string{"utf-8": "UTF-8", "utf-16le": "UTF-16", "utf-16be": "UTF-16",
+		"windows-1252": "Windows-1252", "iso-8859-15": "ISO-8859-15", "macintosh": "Macintosh", "cp850": "DOS code page 850",
+		"cp437": "DOS code page 437", "utf-8-twice": "UTF-8 encoded twice"}
 	return fmt.Sprintf("%s, %s, headings in line %d", names[s.found.Encoding], signs[s.found.Delimiter], s.found.Line)
 }

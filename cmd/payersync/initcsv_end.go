@@ -29,14 +29,16 @@ type oddRow struct {
 
 // topics are the rules decided by the answers.
 var topics = map[string]string{
-	"payment": "include", "id": "key.customerNumber", "email": "customer.people[0].email", "name": "customer.name", "region": "customer.people[0].phone",
+	"payment": "include", "id": "key.customerNumber", "email": "customer.people[0].email", "name": "customer.name",
+	"region": "customer.people[0].phone",
 }
 
 // assumed lists init's assumptions: unanswered questions, and rules with effect on many customers.
 func (s *dataSetup) assumed() []assumption {
 	out := []assumption{}
 	if s.shipped {
-		return append(append(out, s.took...), assumption{mappingFile, "The mapping for --source " + s.source + " fits this " + s.what + "."})
+		return append(append(out, s.took...),
+			assumption{mappingFile, "The mapping for --source " + s.source + " fits this " + s.what + "."})
 	}
 	out = append(out, s.took...)
 	for _, q := range s.proposal.Questions {
@@ -80,7 +82,8 @@ func (s *dataSetup) place(path string) string {
 			section = name
 		}
 		text := strings.TrimLeft(line, " -")
-		if strings.HasPrefix(path, section) && strings.HasPrefix(text, key) && strings.Contains(strings.ReplaceAll(text, "''", "'"), r.Value) {
+		if strings.HasPrefix(path, section) && strings.HasPrefix(text, key) &&
+			strings.Contains(strings.ReplaceAll(text, "''", "'"), r.Value) {
 			return fmt.Sprintf("%s:%d", mappingFile, i+1)
 		}
 	}
@@ -98,10 +101,14 @@ var oddNames = []struct {
 	why  string
 	name *regexp.Regexp
 }{
-	{"its name is that of a bank", regexp.MustCompile(`(?i)\b(bank|sparkasse|volksbank|raiffeisenbank|banque|banca|banco|building society)\b`)},
-	{"its name is that of a tax or insurance office", regexp.MustCompile(`(?i)\b(finanzamt|finanzkasse|hmrc|hm revenue|tax office|inland revenue|urssaf|tr[eé]sor public|agenzia delle entrate|belastingdienst|agencia tributaria|krankenkasse|customs)\b`)},
-	{"it stands for cash sales or for many customers", regexp.MustCompile(`(?i)\b(cash (sales?|customers?|account)|barverk(auf|äufe)|laufkund\w*|bargeschäft|diverse\w*|sundry|walk-?in|counter sales?|clients? divers|ventes? comptoir|clienti vari|contante|passanten)\b`)},
-	{"its name marks it as unused", regexp.MustCompile(`(?i)(\bdo not use\b|\bdon'?t use\b|\bnot in use\b|nicht (mehr )?(verwenden|benutzen)|ne (pas|plus) utiliser|non usare|niet (meer )?gebruiken|no usar|\bdummy\b|\btest ?(kunde|customer|client|account)\b|\bdublette\b|\bduplicate\b|\bzzz)`)},
+	{"its name is that of a bank",
+		regexp.MustCompile(`(?i)\b(bank|sparkasse|volksbank|raiffeisenbank|banque|banca|banco|building society)\b`)},
+	{"its name is that of a tax or insurance office",
+		regexp.MustCompile(`(?i)\b(finanzamt|finanzkasse|hmrc|hm revenue|tax office|inland revenue|urssaf|tr[eé]sor public|agenzia delle entrate|belastingdienst|agencia tributaria|krankenkasse|customs)\b`)},
+	{"it stands for cash sales or for many customers",
+		regexp.MustCompile(`(?i)\b(cash (sales?|customers?|account)|barverk(auf|äufe)|laufkund\w*|bargeschäft|diverse\w*|sundry|walk-?in|counter sales?|clients? divers|ventes? comptoir|clienti vari|contante|passanten)\b`)},
+	{"its name marks it as unused",
+		regexp.MustCompile(`(?i)(\bdo not use\b|\bdon'?t use\b|\bnot in use\b|nicht (mehr )?(verwenden|benutzen)|ne (pas|plus) utiliser|non usare|niet (meer )?gebruiken|no usar|\bdummy\b|\btest ?(kunde|customer|client|account)\b|\bdublette\b|\bduplicate\b|\bzzz)`)},
 }
 
 // oddRows returns up to ten unusual rows included by the mapping.

@@ -11,15 +11,18 @@ import (
 func TestInitTellsOtherProgramsWhatItFound(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(30))
-	r := w.expect(exitDone, "init", "--csv", w.path("customers.csv"), "--name", "Harbour Books Ltd", "--ask", "everybody", "--output", "json", w.path("harbour"))
+	r := w.expect(exitDone, "init", "--csv", w.path("customers.csv"), "--name", "Harbour Books Ltd", "--ask", "everybody",
+		"--output", "json", w.path("harbour"))
 	var got dataReport
 	if err := json.Unmarshal([]byte(r.out), &got); err != nil {
 		t.Fatalf("%v:\n%s", err, r.out)
 	}
-	if got.Name != "harbour-books-ltd" || got.File.Rows != 30 || got.File.Columns[0].Name != "AccountNumber" || strings.Join(got.Proposal.ID, "") != "AccountNumber" || got.Plan.Creates != 30 || got.Plan.Links != 30 {
+	if got.Name != "harbour-books-ltd" || got.File.Rows != 30 || got.File.Columns[0].Name != "AccountNumber" ||
+		strings.Join(got.Proposal.ID, "") != "AccountNumber" || got.Plan.Creates != 30 || got.Plan.Links != 30 {
 		t.Errorf("it says %+v", got)
 	}
-	if config, err := os.ReadFile(w.path("harbour/payersync.yaml")); err != nil || !strings.Contains(string(config), fmt.Sprintf("path: %q", w.path("customers.csv"))) {
+	if config, err := os.ReadFile(w.path("harbour/payersync.yaml")); err != nil ||
+		!strings.Contains(string(config), fmt.Sprintf("path: %q", w.path("customers.csv"))) {
 		t.Errorf("a file outside of the folder is not named by its whole path, %v:\n%s", err, config)
 	}
 }
@@ -32,7 +35,8 @@ func TestInitNamesAFileInItsFolderByTheWay(t *testing.T) {
 		w.remove(name)
 	}
 	w.expect(exitDone, "init", "--csv", w.path("customers.csv"), "--yes", "--name", "Muster", w.dir)
-	if config, err := os.ReadFile(w.path("payersync.yaml")); err != nil || !strings.Contains(string(config), `path: "customers.csv"`) {
+	if config, err := os.ReadFile(w.path("payersync.yaml")); err != nil ||
+		!strings.Contains(string(config), `path: "customers.csv"`) {
 		t.Errorf("%v:\n%s", err, config)
 	}
 }
@@ -54,15 +58,20 @@ func TestInitSaysWhyAFileCannotBeSetUp(t *testing.T) {
 	}{
 		{[]string{"--csv", w.path("absent.csv")}, "there is no such file; put the export there, or correct its path"},
 		{[]string{"--csv", w.dir}, "it is not a plain file; give the path of the exported CSV file"},
-		{[]string{"--csv", w.path("rowless.csv")}, "has headings in line 1 and no usable row below them; export it with its customers"},
-		{[]string{"--csv", w.path("noid.csv")}, "identifies a customer for ever, and payersync cannot tell customers apart without one:\n  Name: its texts are no numbers, and names change\n  E-Mail: people change"},
-		{[]string{"--csv", w.path("noid.csv"), "--id", "Nummer"}, "noid.csv has no such column; its columns are Name, Ort, E-Mail"},
+		{[]string{"--csv", w.path("rowless.csv")},
+			"has headings in line 1 and no usable row below them; export it with its customers"},
+		{[]string{"--csv", w.path("noid.csv")},
+			"identifies a customer for ever, and payersync cannot tell customers apart without one:\n  Name: its texts are no numbers, and names change\n  E-Mail: people change"},
+		{[]string{"--csv", w.path("noid.csv"), "--id", "Nummer"},
+			"noid.csv has no such column; its columns are Name, Ort, E-Mail"},
 		{[]string{"--csv", w.path("noname.csv")}, "noname.csv contains names, and a customer needs one; export the file"},
 		{[]string{"--csv", w.path("xero.csv")}, "It reads like an export of xero: --source csv-xero"},
 		{[]string{"--csv", w.path("customers.csv"), "--source", "csv-sage"}, "Reference"},
-		{[]string{"--csv", w.path("halfxero.csv"), "--source", "csv-xero", "--name", "A Ltd"}, "is no file as --source csv-xero is for: it has no column "},
+		{[]string{"--csv", w.path("halfxero.csv"), "--source", "csv-xero", "--name", "A Ltd"},
+			"is no file as --source csv-xero is for: it has no column "},
 		{[]string{"--csv", w.path("customers.csv"), "--source", "xero"}, "--csv reads a file, and --source xero does not"},
-		{[]string{"--csv", w.path("customers.csv"), "--yes"}, "does not name the company of its customers, the connection keeps that name for ever, and --yes asks nothing; add --name COMPANY"},
+		{[]string{"--csv", w.path("customers.csv"), "--yes"},
+			"does not name the company of its customers, the connection keeps that name for ever, and --yes asks nothing; add --name COMPANY"},
 		{[]string{"--csv", w.path("customers.csv")}, "and standard input is no terminal to ask on; add --name COMPANY"},
 		{[]string{"--csv", w.path("sage50.csv"), "--yes"}, "add --name COMPANY"},
 		{[]string{"--csv", w.path("EXTF_GP_Stamm.csv")}, "add --name COMPANY"},
@@ -85,12 +94,14 @@ func TestInitKnowsAnExportBySource(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.write("Contacts.csv", string(export))
-	r := w.expect(exitDone, "init", "--csv", w.path("Contacts.csv"), "--source", "csv-xero", "--name", "Saltmarsh", "--ask", "everybody", w.path("salt"))
+	r := w.expect(exitDone, "init", "--csv", w.path("Contacts.csv"), "--source", "csv-xero", "--name", "Saltmarsh",
+		"--ask", "everybody", w.path("salt"))
 	if !strings.Contains(r.out, "6 customers would be created, 5 of them asked for a mandate") {
 		t.Errorf("it says:\n%s", r.out)
 	}
 	mapping, err := os.ReadFile(w.path("salt/mapping.yaml"))
-	if err != nil || !strings.Contains(string(mapping), "key: {xeroAccountNumber:") || !strings.Contains(string(mapping), "region: GB ") {
+	if err != nil || !strings.Contains(string(mapping), "key: {xeroAccountNumber:") ||
+		!strings.Contains(string(mapping), "region: GB ") {
 		t.Errorf("the mapping is, %v:\n%s", err, mapping)
 	}
 }
@@ -136,7 +147,8 @@ func TestAFileNameCannotSteerTheTerminal(t *testing.T) {
 func TestInitShowsNoBankDetails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	headings := []string{"Kontonummer", "BLZ", "RIB", "Rekeningnummer", "Kontoinhaber", "Account holder", "IBAN", "Bank account", "Sort code", "Número de cuenta"}
+	headings := []string{"Kontonummer", "BLZ", "RIB", "Rekeningnummer", "Kontoinhaber", "Account holder", "IBAN",
+		"Bank account", "Sort code", "Número de cuenta"}
 	var text strings.Builder
 	text.WriteString("Kd.-Nr.;Name;" + strings.Join(headings, ";") + "\n")
 	for i := range 3 {
@@ -144,8 +156,10 @@ func TestInitShowsNoBankDetails(t *testing.T) {
 	}
 	w.write("bank.csv", text.String())
 	for _, format := range []string{"table", "json"} {
-		r := w.run("init", "--csv", w.path("bank.csv"), "--yes", "--name", "Muster", "--output", format, w.path("bank-"+format))
-		if r.code != exitDone || strings.Contains(r.out+r.errOut, "4711") || strings.Count(r.out, "[not shown]") != len(headings) {
+		r := w.run("init", "--csv", w.path("bank.csv"), "--yes", "--name", "Muster", "--output", format,
+			w.path("bank-"+format))
+		if r.code != exitDone || strings.Contains(r.out+r.errOut, "4711") ||
+			strings.Count(r.out, "[not shown]") != len(headings) {
 			t.Errorf("it ended with %d:\n%s%s", r.code, r.out, r.errOut)
 		}
 	}

@@ -47,7 +47,8 @@ type columnReport struct {
 
 func (s *dataSetup) report(t trial) dataReport {
 	r := s.about
-	r.Folder, r.Files, r.Name, r.Proposal, r.Asked, r.Plan, r.Assumed, r.OddRows = s.dir, s.names(), s.name, s.proposal, s.whom.sentence, t, s.assumed(), s.oddRows()
+	r.Folder, r.Files, r.Name, r.Proposal, r.Asked, r.Plan, r.Assumed, r.OddRows = s.dir, s.names(), s.name, s.proposal,
+		s.whom.sentence, t, s.assumed(), s.oddRows()
 	slices.Sort(r.Files)
 	return r
 }
@@ -74,7 +75,8 @@ func (s *csvSetup) showFile() {
 		return
 	}
 	f := s.found
-	s.Hanging("", fmt.Sprintf("%s: %s, %s, %s", filepath.Base(s.file()), s.written(), connector.Plural(f.Count, "row"), connector.Plural(len(f.Columns), "column")))
+	s.Hanging("", fmt.Sprintf("%s: %s, %s, %s", filepath.Base(s.file()), s.written(), connector.Plural(f.Count, "row"),
+		connector.Plural(len(f.Columns), "column")))
 	s.showColumns()
 	s.showOdd(f)
 }
@@ -108,7 +110,8 @@ func (s *csvSetup) showOdd(f *csvfile.Findings) {
 		odd = append(odd, fmt.Sprintf("Above the headings: %s", strings.Join(f.Above, " / ")))
 	}
 	if len(f.Repeated) > 0 {
-		odd = append(odd, fmt.Sprintf("The heading %s stands more than once: the second is called “%s (2)”.", strings.Join(f.Repeated, ", "), f.Repeated[0]))
+		odd = append(odd, fmt.Sprintf("The heading %s stands more than once: the second is called “%s (2)”.",
+			strings.Join(f.Repeated, ", "), f.Repeated[0]))
 	}
 	if f.Doubtful != "" {
 		odd = append(odd, fmt.Sprintf("Letters that look wrong: %s. If the values above do, too, save the file as CSV UTF-8 and begin again.", f.Doubtful))
@@ -117,7 +120,8 @@ func (s *csvSetup) showOdd(f *csvfile.Findings) {
 		odd = append(odd, fmt.Sprintf("The proposal goes by the first %s.", connector.Plural(len(f.Rows), "row")))
 	}
 	if f.Unfit > 0 {
-		odd = append(odd, fmt.Sprintf("%s cannot be used and would wait, for example: %s", connector.Plural(f.Unfit, "row"), f.Bad[0]))
+		odd = append(odd, fmt.Sprintf("%s cannot be used and would wait, for example: %s", connector.Plural(f.Unfit, "row"),
+			f.Bad[0]))
 	}
 	if len(f.Footer) > 0 {
 		odd = append(odd, fmt.Sprintf("The end looks like totals, from line %d on: no customer is made of it.", f.Footer[0]))
@@ -189,7 +193,8 @@ func (s *dataSetup) tell(t trial) error {
 		connector.Plural(t.Creates, "customer"), t.Links, connector.Plural(t.Excluded, "row"), t.Held))
 	if t.All != nil {
 		s.Hanging("  ", fmt.Sprintf("All %s, without a plan: %s, %d of them to be asked for a mandate; %d excluded, %d on hold",
-			connector.Plural(max(s.count, t.All.Customers+t.All.LeftOut+t.All.Held), "row"), connector.Plural(t.All.Customers, "customer"), t.All.Asked, t.All.LeftOut, t.All.Held))
+			connector.Plural(max(s.count, t.All.Customers+t.All.LeftOut+t.All.Held), "row"),
+			connector.Plural(t.All.Customers, "customer"), t.All.Asked, t.All.LeftOut, t.All.Held))
 	}
 	if t.Alike > 0 {
 		s.Hanging("  ", fmt.Sprintf("%d of them look like another customer of the %s", t.Alike, s.what))

@@ -31,12 +31,18 @@ var parts = []struct {
 	land, code, trunk, domain              string
 	countries                              []string
 }{
-	{[]string{"Bäckerei %s GmbH", "%s & Söhne KG", "Gasthof %s", "Elektro %s e.K."}, []string{"Jürgen", "Eva", "Björn", "Käthe"}, []string{"Grün", "Weiß", "Müller", "Schäfer", "Öztürk"},
-		[]string{"Hauptstraße", "Am Markt", "Lange Gasse"}, []string{"50667;Köln", "01067;Dresden", "90403;Nürnberg"}, "Deutschland", "49", "0221 4710", "de", []string{"Deutschland", "Deutschland", "DE", ""}},
-	{[]string{"Boulangerie %s", "Garage %s SARL", "Café %s"}, []string{"Zoé", "Luc", "Chloé", "François"}, []string{"Étoile", "Noël", "Petit", "Lefèvre"},
-		[]string{"rue Haute", "place de l'Église"}, []string{"59000;Lille", "67000;Strasbourg"}, "France", "33", "03 20 00 00 ", "fr", []string{"France", "FR"}},
-	{[]string{"Panificio %s S.r.l.", "Bar %s", "Libreria %s"}, []string{"Niccolò", "Anna", "Luì"}, []string{"Rossi", "D'Angelo", "Forlì"},
-		[]string{"Via Roma", "Piazza della Libertà"}, []string{"20121;Milano", "47121;Forlì"}, "Italia", "39", "02 0000 0", "it", []string{"Italia", "IT"}},
+	{[]string{"Bäckerei %s GmbH", "%s & Söhne KG", "Gasthof %s", "Elektro %s e.K."},
+		[]string{"Jürgen", "Eva", "Björn", "Käthe"}, []string{"Grün", "Weiß", "Müller", "Schäfer", "Öztürk"},
+		[]string{"Hauptstraße", "Am Markt", "Lange Gasse"}, []string{"50667;Köln", "01067;Dresden", "90403;Nürnberg"},
+		"Deutschland", "49", "0221 4710", "de", []string{"Deutschland", "Deutschland", "DE", ""}},
+	{[]string{"Boulangerie %s", "Garage %s SARL", "Café %s"}, []string{"Zoé", "Luc", "Chloé", "François"},
+		[]string{"Étoile", "Noël", "Petit", "Lefèvre"},
+		[]string{"rue Haute", "place de l'Église"}, []string{"59000;Lille", "67000;Strasbourg"}, "France", "33",
+		"03 20 00 00 ", "fr", []string{"France", "FR"}},
+	{[]string{"Panificio %s S.r.l.", "Bar %s", "Libreria %s"}, []string{"Niccolò", "Anna", "Luì"},
+		[]string{"Rossi", "D'Angelo", "Forlì"},
+		[]string{"Via Roma", "Piazza della Libertà"}, []string{"20121;Milano", "47121;Forlì"}, "Italia", "39", "02 0000 0",
+		"it", []string{"Italia", "IT"}},
 }
 
 func messyExport(rows int) messy {
@@ -82,8 +88,10 @@ func messyExport(rows int) messy {
 		case i%30 == 12:
 			status = "ruht"
 		}
-		line := strings.Join([]string{id, "1,23E+15", fmt.Sprintf(p.companies[i%len(p.companies)], last), more, p.first[i%len(p.first)] + " " + last, street,
-			p.towns[i%len(p.towns)], p.countries[i%len(p.countries)], fmt.Sprintf("%s%02d", p.trunk, i%100), email, pays, status, ""}, ";")
+		line := strings.Join([]string{id, "1,23E+15", fmt.Sprintf(p.companies[i%len(p.companies)], last), more,
+			p.first[i%len(p.first)] + " " + last, street,
+			p.towns[i%len(p.towns)], p.countries[i%len(p.countries)], fmt.Sprintf("%s%02d", p.trunk, i%100), email, pays, status,
+			""}, ";")
 		if i == 200 {
 			line, sound = id+";;abgeschnitten", false
 		}
@@ -130,7 +138,9 @@ func (w *world) pointed(dir string) string {
 		w.t.Fatal(err)
 	}
 	changed := strings.ReplaceAll(string(text), "http://127.0.0.1:8090", w.service.URL)
-	if err := os.WriteFile(config, []byte(strings.ReplaceAll(changed, "  profile: sandbox\n", "  profile: sandbox\n  rate_per_second: 100000\n")), 0o600); err != nil {
+	if err := os.WriteFile(config,
+		[]byte(strings.ReplaceAll(changed, "  profile: sandbox\n", "  profile: sandbox\n  rate_per_second: 100000\n")),
+		0o600); err != nil {
 		w.t.Fatal(err)
 	}
 	return config
@@ -148,7 +158,8 @@ func TestAMessyExportGoesFromInitToCustomers(t *testing.T) {
 		t.Fatalf("init ended with %d and %d writes:\n%s%s", r.code, w.box.Writes(), r.out, r.errOut)
 	}
 	for _, want := range []string{
-		"Windows-1252, semicolons, headings in line 4, 300 rows, 14 columns", "Bäckerei", "Above the headings: Kundenliste Muster GmbH / Stand: 12.03.2026",
+		"Windows-1252, semicolons, headings in line 4, 300 rows, 14 columns", "Bäckerei",
+		"Above the headings: Kundenliste Muster GmbH / Stand: 12.03.2026",
 		"Externe ID is no id: a spreadsheet has written all 299 values as 1.23E+15: two that look equal may have been two.",
 		"Proposed for muster-gmbh", `key.customerNumber: trim(field("Kd.-Nr."))`,
 		`include: not (trim(field("Kd.-Nr.")) startsWith "Summe") && lower(trim(Status)) == "aktiv" && lower(trim(Zahlungsart)) == "sepa-lastschrift"`,
@@ -159,7 +170,8 @@ func TestAMessyExportGoesFromInitToCustomers(t *testing.T) {
 			t.Errorf("it does not say %q:\n%s", want, r.out)
 		}
 	}
-	if !strings.Contains(r.errOut, `Taken: only "aktiv"`) || !strings.Contains(r.errOut, `Taken: only "sepa-lastschrift"`) {
+	if !strings.Contains(r.errOut, `Taken: only "aktiv"`) ||
+		!strings.Contains(r.errOut, `Taken: only "sepa-lastschrift"`) {
 		t.Errorf("it does not say what it took unasked:\n%s", r.errOut)
 	}
 	for _, text := range []string{"mapping.yaml", "payersync.yaml"} {
@@ -216,10 +228,12 @@ func TestOfALargeFileTheFirstRowsArePlannedAndAllAreCounted(t *testing.T) {
 	if got.Plan.Rows != mostTried || got.Plan.Creates < first-1 || got.Plan.Creates > first+1 {
 		t.Errorf("it plans %d rows and %d customers, want %d and about %d", got.Plan.Rows, got.Plan.Creates, mostTried, first)
 	}
-	if all := got.Plan.All; all == nil || all.Customers != m.active || all.Asked != m.asked || all.LeftOut == 0 || all.Held == 0 {
+	if all := got.Plan.All; all == nil || all.Customers != m.active || all.Asked != m.asked || all.LeftOut == 0 ||
+		all.Held == 0 {
 		t.Errorf("of all rows it counts %+v, want %d customers and %d asked", all, m.active, m.asked)
 	}
-	if len(got.Plan.Reasons) == 0 || !strings.HasPrefix(got.Plan.Reasons[0].Example, "Lines 65 and 66 have the same Kd.-Nr.") {
+	if len(got.Plan.Reasons) == 0 ||
+		!strings.HasPrefix(got.Plan.Reasons[0].Example, "Lines 65 and 66 have the same Kd.-Nr.") {
 		t.Errorf("the lines are not those of the file: %+v", got.Plan.Reasons)
 	}
 }
@@ -241,8 +255,10 @@ func TestAPersonAnswersTheQuestionsOfInit(t *testing.T) {
 	if r := p.wait(); r.code != exitDone {
 		t.Fatalf("it ended with %d:\n%s", r.code, r.out)
 	}
-	p.sees("Kunden Muster GmbH 2026.csv: Windows-1252", "Column", "Kd.-Nr.", `"Status" says "aktiv", "inaktiv", "ruht". Who is a customer?`, "  1  only", "  2  all but",
-		"Which one, 1 to 3? [1] 5", `"5" is none of them.`, "Which one, 1 to 3? [1] 2", "Which one, 1 to 2? [1]", "Proposed for muster-gmbh",
+	p.sees("Kunden Muster GmbH 2026.csv: Windows-1252", "Column", "Kd.-Nr.",
+		`"Status" says "aktiv", "inaktiv", "ruht". Who is a customer?`, "  1  only", "  2  all but",
+		"Which one, 1 to 3? [1] 5", `"5" is none of them.`, "Which one, 1 to 3? [1] 2", "Which one, 1 to 2? [1]",
+		"Proposed for muster-gmbh",
 		"A plan of it", fmt.Sprintf("  %d customers would be created", m.debit))
 	for _, line := range p.seen() {
 		if n := len([]rune(line)); n > 80 && !strings.HasPrefix(line, "  payersync ") {
@@ -269,7 +285,8 @@ func TestInitAsksThreeQuestionsAtMost(t *testing.T) {
 	}
 	p.sees(`Not asked: "Zahlungsart" says`, "Proposed for muster-gmbh")
 	mapping, err := os.ReadFile(w.path("muster/mapping.yaml"))
-	for _, want := range []string{`lower(firstEmail(field("E-Mail Rechnung")))`, "customerNumber: trim(Debitor)", `lower(trim(Status)) == "neu"`} {
+	for _, want := range []string{`lower(firstEmail(field("E-Mail Rechnung")))`, "customerNumber: trim(Debitor)",
+		`lower(trim(Status)) == "neu"`} {
 		if err != nil || !strings.Contains(string(mapping), want) {
 			t.Errorf("the mapping has no %q, %v:\n%s", want, err, mapping)
 		}
@@ -315,8 +332,12 @@ func TestInitEndsWithWhatItTookForGrantedAndTheRowsThatLookOdd(t *testing.T) {
 		"K5,Beech dummy,A,,,\nK6,NULL,B,n@n.example,,\nK7,Cedar Ltd,A,A@ash.example,9 Low Rd,LS1 4AP\nK8,Ash & Co,B,c@ash.example,1 QUAY ST,ls14ap\nK9,Elm Ltd,B,e@elm.example,,LS1 4AP\nK10,Fir Ltd,B,g@fir.example,,LS1 4AP\nK11,Cash Sales,B,,,\nK12,DO NOT USE,B,,,\n")
 	r := w.run("init", "--csv", w.path("odd.csv"), "--yes", "--name", "Muster", w.path("odd"))
 	for _, want := range []string{
-		"Taken for granted", "mapping.yaml:", "Who is a customer? Taken: everybody (12 rows).", "2 of 12 rows have a name in \"Name\" as “cash sales” or “do not use” and are excluded.", "mandate.request: whoever has an e-mail address is asked",
-		"line 3: its name is that of a bank", "line 4: its name is that of a tax", "line 5: it stands for cash sales", "line 6: its name marks it as unused", "line 7: it has no name", "line 8: it has the same e-mail address as line 2", "line 9: it has the same postal address as line 2",
+		"Taken for granted", "mapping.yaml:", "Who is a customer? Taken: everybody (12 rows).",
+		"2 of 12 rows have a name in \"Name\" as “cash sales” or “do not use” and are excluded.",
+		"mandate.request: whoever has an e-mail address is asked",
+		"line 3: its name is that of a bank", "line 4: its name is that of a tax", "line 5: it stands for cash sales",
+		"line 6: its name marks it as unused", "line 7: it has no name", "line 8: it has the same e-mail address as line 2",
+		"line 9: it has the same postal address as line 2",
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(r.out), " "), want) {
 			t.Errorf("it ended with %d and does not say %q:\n%s%s", r.code, want, r.out, r.errOut)

@@ -53,10 +53,12 @@ func (s *dataSetup) finish(ctx context.Context) error {
 	trial, err := s.try(ctx)
 	switch {
 	case ctx.Err() != nil:
-		s.Say("Interrupted. The set-up is in %s; payersync plan --config %s plans it.", s.dir, filepath.Join(s.dir, configFile))
+		s.Say("Interrupted. The set-up is in %s; payersync plan --config %s plans it.", s.dir,
+			filepath.Join(s.dir, configFile))
 		return exitError(exitInterrupted)
 	case err != nil:
-		return fmt.Errorf("the set-up is written, but a plan could not be tried: %w; see payersync plan --config %s", err, filepath.Join(s.dir, configFile))
+		return fmt.Errorf("the set-up is written, but a plan could not be tried: %w; see payersync plan --config %s", err,
+			filepath.Join(s.dir, configFile))
 	}
 	return s.tell(trial)
 }
@@ -105,7 +107,9 @@ func (s *dataSetup) nameIt(ctx context.Context) error {
 		return err
 	}
 	s.name = cmp.Or(propose.Slug(filepath.Base(dir)), "customers")
-	name, err := s.Fills(ctx, "\nWhich company's customers are these? The name cannot be changed later. Enter takes the name of the folder.", s.name)
+	name, err := s.Fills(ctx,
+		"\nWhich company's customers are these? The name cannot be changed later. Enter takes the name of the folder.",
+		s.name)
 	s.name = cmp.Or(propose.Slug(name), s.name)
 	return err
 }

@@ -78,7 +78,8 @@ func (a *app) initialiseSQL(ctx context.Context, f initFlags) error {
 	if err := mayWrite(f.dir, append(s.names(), queryFile, passwordFile)); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{s.connect, s.choose, s.look, s.propose, s.complete, s.nameIt, s.settleAsking, s.completeQuery} {
+	for _, step := range []func(context.Context) error{s.connect, s.choose, s.look, s.propose, s.complete, s.nameIt,
+		s.settleAsking, s.completeQuery} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -115,7 +116,8 @@ func (s *sqlSetup) unread(ctx context.Context, err error) error {
 		return ctx.Err()
 	}
 	if failed := (*connector.RemoteError)(nil); errors.As(err, &failed) {
-		return fmt.Errorf("cannot read %s: %s", s.label, show.Visible(strings.TrimSuffix(failed.Detail, "; the next run tries again")))
+		return fmt.Errorf("cannot read %s: %s", s.label,
+			show.Visible(strings.TrimSuffix(failed.Detail, "; the next run tries again")))
 	}
 	return fmt.Errorf("cannot read %s: %w", s.label, err)
 }
@@ -136,7 +138,8 @@ func (s *sqlSetup) rank() {
 		}
 		return likely(t)
 	}
-	slices.SortStableFunc(s.tables, func(a, b sqltable.Table) int { return cmp.Or(points(b)-points(a), strings.Compare(a.Name, b.Name)) })
+	slices.SortStableFunc(s.tables,
+		func(a, b sqltable.Table) int { return cmp.Or(points(b)-points(a), strings.Compare(a.Name, b.Name)) })
 }
 
 // rows says how many rows a table has.
@@ -163,14 +166,16 @@ func tableKind(t sqltable.Table) string {
 func (s *sqlSetup) showTables() {
 	s.about.Database = &databaseReport{Driver: s.at.Driver}
 	for _, t := range s.tables {
-		s.about.Database.Tables = append(s.about.Database.Tables, tableReport{t.Name, t.View, t.Rows, t.Estimated, likely(t), t.Unreadable})
+		s.about.Database.Tables = append(s.about.Database.Tables,
+			tableReport{t.Name, t.View, t.Rows, t.Estimated, likely(t), t.Unreadable})
 	}
 	if s.JSON() {
 		return
 	}
 	s.Hanging("", fmt.Sprintf("%s: %s, %s, read only", s.label, s.at.Driver, connector.Plural(len(s.tables), "table")))
 	fmt.Fprintln(s.Out)
-	list := connector.Map(s.tables[:min(mostListed, len(s.tables))], func(t sqltable.Table) []string { return []string{t.Name, tableKind(t), rows(t)} })
+	list := connector.Map(s.tables[:min(mostListed, len(s.tables))],
+		func(t sqltable.Table) []string { return []string{t.Name, tableKind(t), rows(t)} })
 	show.Table(s.Out, []string{"Name", "Kind", "Rows"}, list)
 	if more := len(s.tables) - mostListed; more > 0 {
 		s.Hanging("- ", fmt.Sprintf("%d more look less like customers; --output json lists them.", more))
@@ -190,14 +195,16 @@ func (s *sqlSetup) choose(ctx context.Context) error {
 	}
 	if known != nil {
 		s.about.Database.Preset = known.preset
-		s.Say("These are the tables of %s: its shipped query and mapping are taken. --table NAME looks at one table instead.", known.name)
+		s.Say("These are the tables of %s: its shipped query and mapping are taken. --table NAME looks at one table instead.",
+			known.name)
 		return nil
 	}
 	if s.chosen, err = s.customerTable(ctx); err != nil {
 		return err
 	}
 	if s.chosen.Unreadable != "" {
-		return usage.Errorf("cannot read %s: %s; let the user of the database read it", show.Visible(s.chosen.Name), s.chosen.Unreadable)
+		return usage.Errorf("cannot read %s: %s; let the user of the database read it", show.Visible(s.chosen.Name),
+			s.chosen.Unreadable)
 	}
 	s.about.Database.Table = s.chosen.Name
 	if s.query, err = sqltable.Select(ctx, s.at, s.chosen, nil); err != nil {
@@ -214,7 +221,8 @@ func (s *sqlSetup) customerTable(ctx context.Context) (sqltable.Table, error) {
 				return s.tables[i], nil
 			}
 		}
-		return sqltable.Table{}, usage.Errorf("%s shows no table %q to this user; it has %s", s.label, show.Visible(s.tableName), s.offered(s.tables))
+		return sqltable.Table{}, usage.Errorf("%s shows no table %q to this user; it has %s", s.label,
+			show.Visible(s.tableName), s.offered(s.tables))
 	}
 	candidates := slices.DeleteFunc(slices.Clone(s.tables), func(t sqltable.Table) bool { return likely(t) == 0 })
 	if len(candidates) == 0 {
@@ -233,7 +241,8 @@ func (s *sqlSetup) customerTable(ctx context.Context) (sqltable.Table, error) {
 		ahead -= likely(candidates[1])
 	}
 	if likely(candidates[0]) < likelyEnough || ahead < clearlyAhead {
-		return sqltable.Table{}, usage.Errorf("several tables of %s may contain the customers: %s. Add --table NAME", s.label, s.offered(candidates))
+		return sqltable.Table{}, usage.Errorf("several tables of %s may contain the customers: %s. Add --table NAME", s.label,
+			s.offered(candidates))
 	}
 	s.unasked = true
 	return candidates[0], nil
@@ -241,7 +250,8 @@ func (s *sqlSetup) customerTable(ctx context.Context) (sqltable.Table, error) {
 
 // offered lists tables in a sentence.
 func (s *sqlSetup) offered(tables []sqltable.Table) string {
-	names := connector.Map(tables[:min(mostOffered, len(tables))], func(t sqltable.Table) string { return show.Visible(fmt.Sprintf("%s (%s)", t.Name, rows(t))) })
+	names := connector.Map(tables[:min(mostOffered, len(tables))],
+		func(t sqltable.Table) string { return show.Visible(fmt.Sprintf("%s (%s)", t.Name, rows(t))) })
 	if more := len(tables) - mostOffered; more > 0 {
 		names = append(names, fmt.Sprintf("and %d more", more))
 	}
@@ -257,9 +267,11 @@ func (s *sqlSetup) look(ctx context.Context) error {
 		return s.unread(ctx, err)
 	}
 	if len(sample.Rows) == 0 {
-		return usage.Errorf("%s holds no row; choose another table with --table NAME", show.Visible(cmp.Or(s.chosen.Name, s.label)))
+		return usage.Errorf("%s holds no row; choose another table with --table NAME",
+			show.Visible(cmp.Or(s.chosen.Name, s.label)))
 	}
-	s.table = propose.Table{Columns: sample.Columns, Rows: sample.Rows, Part: sample.Part, Stored: true, Keys: s.chosen.Keys, Primary: s.chosen.Primary}
+	s.table = propose.Table{Columns: sample.Columns, Rows: sample.Rows, Part: sample.Part, Stored: true,
+		Keys: s.chosen.Keys, Primary: s.chosen.Primary}
 	s.bad, s.count = sample.Bad, len(sample.Rows)
 	s.info = connector.SourceInfo{Kind: "sql"}
 	for _, name := range sample.Columns {
@@ -269,7 +281,8 @@ func (s *sqlSetup) look(ctx context.Context) error {
 		return nil
 	}
 	fmt.Fprintln(s.Out)
-	s.Hanging("", show.Visible(fmt.Sprintf("%s: %s looked at, %s", cmp.Or(s.chosen.Name, s.queryFile), connector.Plural(len(sample.Rows), "row"), connector.Plural(len(sample.Columns), "column"))))
+	s.Hanging("", show.Visible(fmt.Sprintf("%s: %s looked at, %s", cmp.Or(s.chosen.Name, s.queryFile),
+		connector.Plural(len(sample.Rows), "row"), connector.Plural(len(sample.Columns), "column"))))
 	s.showColumns()
 	if sample.Part {
 		s.Hanging("- ", fmt.Sprintf("The proposal goes by the first %s.", connector.Plural(len(sample.Rows), "row")))
@@ -316,7 +329,8 @@ func (s *sqlSetup) complete(ctx context.Context) error {
 			text := regionLine.ReplaceAllString(string(s.mapping), "region: "+region+" ")
 			s.mapping = []byte(strings.ReplaceAll(text, `"GB")`, fmt.Sprintf("%q)", region)))
 		}
-		s.took = append(s.took, assumption{s.sourceLine(), fmt.Sprintf("A row is known by %s.", strings.Join(s.at.ID, " and "))})
+		s.took = append(s.took, assumption{s.sourceLine(),
+			fmt.Sprintf("A row is known by %s.", strings.Join(s.at.ID, " and "))})
 		return s.describeColumns(ctx)
 	}
 	s.at.ID = s.proposal.ID
@@ -324,7 +338,8 @@ func (s *sqlSetup) complete(ctx context.Context) error {
 	case len(s.at.ID) == 0:
 		return s.withoutKey()
 	case s.rule("customer.name") == "":
-		return usage.Errorf("no column of %s holds names, and a customer needs one; choose another table with --table NAME", show.Visible(s.chosen.Name))
+		return usage.Errorf("no column of %s holds names, and a customer needs one; choose another table with --table NAME",
+			show.Visible(s.chosen.Name))
 	}
 	s.mapping = s.proposal.File(mappingCommands...)
 	s.at.UpdatedAt = propose.Changed(s.table)
@@ -341,8 +356,10 @@ func (s *sqlSetup) completeQuery(ctx context.Context) error {
 		}
 		unused := m.NewCoverage().Report().UnusedFields
 		needed := append(slices.Clone(s.at.ID), s.at.UpdatedAt)
-		needed = append(needed, connector.Filter(s.table.Columns, func(column string) bool { return !slices.Contains(unused, column) })...)
-		if s.query, err = sqltable.Select(ctx, s.at, s.chosen, func(column string) bool { return slices.Contains(needed, column) }); err != nil {
+		needed = append(needed, connector.Filter(s.table.Columns,
+			func(column string) bool { return !slices.Contains(unused, column) })...)
+		if s.query, err = sqltable.Select(ctx, s.at, s.chosen,
+			func(column string) bool { return slices.Contains(needed, column) }); err != nil {
 			return s.unread(ctx, err)
 		}
 		s.query = s.comment(needed) + s.query
@@ -370,7 +387,8 @@ func (s *sqlSetup) describeColumns(ctx context.Context) error {
 		return s.unread(ctx, err)
 	}
 	if err := s.fits(); err != nil {
-		return fmt.Errorf("the mapping does not fit the columns of %s: %w; --table NAME looks at one table by itself", s.label, err)
+		return fmt.Errorf("the mapping does not fit the columns of %s: %w; --table NAME looks at one table by itself",
+			s.label, err)
 	}
 	return nil
 }

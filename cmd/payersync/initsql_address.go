@@ -25,9 +25,11 @@ func (f initFlags) address(ctx context.Context, console *show.Console) (sqltable
 		return readAddress(f.dsnFile)
 	}
 	if why := console.Unasked(); why != "" {
-		return sqltable.Config{}, usage.Errorf("--source sql needs to know the database, and %s; write its address into a file, as in %s, and add --dsn-file FILE. A SQLite file may be named itself", why, addressForms)
+		return sqltable.Config{},
+			usage.Errorf("--source sql needs to know the database, and %s; write its address into a file, as in %s, and add --dsn-file FILE. A SQLite file may be named itself", why, addressForms)
 	}
-	text, err := console.Fills(ctx, "\nWhich database? A SQLite file, or an address without the password, such as postgres://USER@HOST/DATABASE or mysql://USER@HOST/DATABASE", "books.sqlite")
+	text, err := console.Fills(ctx,
+		"\nWhich database? A SQLite file, or an address without the password, such as postgres://USER@HOST/DATABASE or mysql://USER@HOST/DATABASE", "books.sqlite")
 	if err != nil {
 		return sqltable.Config{}, err
 	}
@@ -74,14 +76,18 @@ func parseAddress(text string) (sqltable.Config, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		return sqltable.Config{}, errors.New("it cannot be read as an address; write " + addressForms + ", with signs such as @ and / in the password as %40 and %2F")
+		return sqltable.Config{},
+			errors.New("it cannot be read as an address; write " + addressForms +
+				", with signs such as @ and / in the password as %40 and %2F")
 	}
-	driver := map[string]string{"postgres": "postgres", "postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql"}[u.Scheme]
+	driver := map[string]string{"postgres": "postgres", "postgresql": "postgres", "mysql": "mysql",
+		"mariadb": "mysql"}[u.Scheme]
 	if driver == "" {
 		return sqltable.Config{}, errors.New("it begins with no kind of database that is known; write " + addressForms)
 	}
 	password, _ := u.User.Password()
-	c := sqltable.Config{Driver: driver, Host: u.Hostname(), Database: strings.TrimPrefix(u.Path, "/"), User: u.User.Username(), Password: connector.NewSecret(password)}
+	c := sqltable.Config{Driver: driver, Host: u.Hostname(), Database: strings.TrimPrefix(u.Path, "/"),
+		User: u.User.Username(), Password: connector.NewSecret(password)}
 	if u.Port() != "" {
 		if c.Port, err = strconv.Atoi(u.Port()); err != nil {
 			return c, errors.New("its port is no number")
@@ -110,12 +116,14 @@ func addressSettings(c *sqltable.Config, settings url.Values) error {
 			case "verify", "verify-full", "true":
 				c.TLS = "verify"
 			default:
-				return errors.New("its " + key + " is none that payersync has; write verify-full, or disable on a line that nobody listens to")
+				return errors.New("its " + key +
+					" is none that payersync has; write verify-full, or disable on a line that nobody listens to")
 			}
 		case "ca_file", "sslrootcert":
 			c.CAFile = value
 		default:
-			return errors.New("it sets " + strconv.Quote(show.Visible(key)) + ", which payersync does not know; it takes host, sslmode and sslrootcert")
+			return errors.New("it sets " + strconv.Quote(show.Visible(key)) +
+				", which payersync does not know; it takes host, sslmode and sslrootcert")
 		}
 	}
 	return nil

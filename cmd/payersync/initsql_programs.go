@@ -28,7 +28,8 @@ var knownPrograms = []knownProgram{
 	{preset: "dolibarr", name: "Dolibarr", tables: []string{"llx_societe", "llx_c_country", "llx_const"}, prefix: "llx_"},
 	{preset: "erpnext", name: "ERPNext", tables: []string{"tabCustomer", "tabAddress", "tabContact", "tabDynamic Link"}},
 	{preset: "gnucash", name: "GnuCash", tables: []string{"customers", "commodities", "versions", "gnclock"}},
-	{preset: "ledgersmb", name: "LedgerSMB", tables: []string{"entity_credit_account", "eca_to_contact", "eca_to_location", "location"}},
+	{preset: "ledgersmb", name: "LedgerSMB",
+		tables: []string{"entity_credit_account", "eca_to_contact", "eca_to_location", "location"}},
 }
 
 func presetNames() (names []string) {
@@ -93,10 +94,12 @@ func (s *sqlSetup) useProgram(p knownProgram, prefix string) error {
 	for i := range s.tables {
 		t := s.tables[i]
 		needed := slices.ContainsFunc(p.tables, func(name string) bool {
-			return strings.EqualFold(t.Name, prefix+strings.TrimPrefix(name, p.prefix)) && !slices.Contains([]string{"ir_module_module", "llx_const", "gnclock", "versions"}, name)
+			return strings.EqualFold(t.Name, prefix+strings.TrimPrefix(name, p.prefix)) &&
+				!slices.Contains([]string{"ir_module_module", "llx_const", "gnclock", "versions"}, name)
 		})
 		if needed && t.Unreadable != "" {
-			return usage.Errorf("this is a database of %s, and its table %s cannot be read: %s; let the user read it", p.name, t.Name, t.Unreadable)
+			return usage.Errorf("this is a database of %s, and its table %s cannot be read: %s; let the user read it", p.name,
+				t.Name, t.Unreadable)
 		}
 	}
 	first := firstSources[p.source()]
@@ -120,6 +123,7 @@ func (s *sqlSetup) useProgram(p knownProgram, prefix string) error {
 		text = strings.ReplaceAll(text, "`", `"`)
 	}
 	s.shipped, s.source, s.query, s.queryFile = true, p.source(), text, first.query
-	s.at.Preset, s.at.ID, s.at.Active, s.at.UpdatedAt = shipped.SQL.Preset, shipped.SQL.ID, shipped.SQL.Active, shipped.SQL.UpdatedAt
+	s.at.Preset, s.at.ID, s.at.Active, s.at.UpdatedAt = shipped.SQL.Preset, shipped.SQL.ID, shipped.SQL.Active,
+		shipped.SQL.UpdatedAt
 	return nil
 }

@@ -14,7 +14,8 @@ import (
 // comment is the comment at the top of the query.
 func (s *sqlSetup) comment(needed []string) string {
 	line := func(text string) string { return strings.Join(strings.Fields(text), " ") }
-	text := "-- The customers in " + line(s.chosen.Name) + ". payersync init proposed this query. Numbers and flags are read as\n" +
+	text := "-- The customers in " + line(s.chosen.Name) +
+		". payersync init proposed this query. Numbers and flags are read as\n" +
 		"-- texts, because the functions of mapping.yaml take texts.\n"
 	var left []string
 	for _, c := range s.chosen.Columns {
@@ -35,7 +36,8 @@ func (s *sqlSetup) tookTable() {
 	}
 	if s.unasked {
 		line := 1 + strings.Count(s.query[:strings.LastIndex(s.query, "\nFROM ")+1], "\n")
-		s.took = append(s.took, assumption{fmt.Sprintf("%s:%d", s.queryFile, line), fmt.Sprintf("The customers are in %s, by its name and columns. --table NAME takes another table.", s.chosen.Name)})
+		s.took = append(s.took, assumption{fmt.Sprintf("%s:%d", s.queryFile, line),
+			fmt.Sprintf("The customers are in %s, by its name and columns. --table NAME takes another table.", s.chosen.Name)})
 	}
 	id := strings.Join(s.at.ID, ", ")
 	if key := s.ruleAt("key.customerNumber"); key != nil {
@@ -67,7 +69,8 @@ func (s *sqlSetup) sourceLine() string {
 func (s *sqlSetup) withoutKey() error {
 	name := show.Visible(s.chosen.Name)
 	if len(s.id) > 0 {
-		return usage.Errorf("--id %s: %s has no such column; its columns are %s", show.Visible(strings.Join(s.id, ",")), name, show.Visible(strings.Join(s.chosen.Columns, ", ")))
+		return usage.Errorf("--id %s: %s has no such column; its columns are %s", show.Visible(strings.Join(s.id, ",")), name,
+			show.Visible(strings.Join(s.chosen.Columns, ", ")))
 	}
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s has no key, and no column of it identifies a customer for ever:\n", name)
@@ -82,7 +85,8 @@ func (s *sqlSetup) withoutKey() error {
 func (s *sqlSetup) rowName(i int) string {
 	var parts []string
 	for _, id := range s.named {
-		if at := slices.IndexFunc(s.table.Columns, func(c string) bool { return strings.EqualFold(c, id) }); at >= 0 && !office.IsBankField(id) {
+		if at := slices.IndexFunc(s.table.Columns, func(c string) bool { return strings.EqualFold(c, id) }); at >= 0 &&
+			!office.IsBankField(id) {
 			parts = append(parts, id+" "+s.table.Rows[i][at])
 		}
 	}

@@ -27,7 +27,8 @@ func handmade() []string {
 	}
 	for i := 1; i <= 12; i++ {
 		flag := map[bool]string{true: "TRUE", false: "FALSE"}
-		statements = append(statements, fmt.Sprintf(`INSERT INTO customers VALUES (%[1]d, 'K-%[1]d', 'Baker %[1]d Ltd', 'Ann Oak %[1]d', '%[1]d Quay Street', 'LS1 4AP', 'Leeds', 'GB', '0113 496 01%02[1]d', 'b%[1]d@baker%[1]d.example', %[2]s, %[3]s,
+		statements = append(statements,
+			fmt.Sprintf(`INSERT INTO customers VALUES (%[1]d, 'K-%[1]d', 'Baker %[1]d Ltd', 'Ann Oak %[1]d', '%[1]d Quay Street', 'LS1 4AP', 'Leeds', 'GB', '0113 496 01%02[1]d', 'b%[1]d@baker%[1]d.example', %[2]s, %[3]s,
 			'DE89370400440532013000', '2026-11-01 10:00:00')`, i, flag[i != 10], flag[i == 7]))
 	}
 	return statements
@@ -91,8 +92,11 @@ func TestADatabaseGoesFromInitToCustomers(t *testing.T) {
 		customers  []string // what the service has in the end
 	}{
 		{"made at home", handmade(), []engine{sqlite, postgres, mysql}, 10,
-			[]string{"customers", "empty_customers", "iban 100% [not shown]", "The customers are in customers, by its name and columns.", `"id" identifies a customer: it is the primary key`, "updated_at holds the time of the last edit"},
-			[]string{"include: active && not is_supplier", "number: trim(customer_no)", `query_file: "customers.sql"`, `id: ["id"]`, `updated_at: "updated_at"`, "-- Not read: iban."},
+			[]string{"customers", "empty_customers", "iban 100% [not shown]",
+				"The customers are in customers, by its name and columns.", `"id" identifies a customer: it is the primary key`,
+				"updated_at holds the time of the last edit"},
+			[]string{"include: active && not is_supplier", "number: trim(customer_no)", `query_file: "customers.sql"`,
+				`id: ["id"]`, `updated_at: "updated_at"`, "-- Not read: iban."},
 			[]string{"Baker 1 Ltd", "+441134960101", `"number":"K-12"`}},
 		{"made in German", german, []engine{sqlite, postgres, mysql}, 3,
 			[]string{`"mandant" and "nummer" identify a customer together: it is the primary key`},
@@ -103,7 +107,8 @@ func TestADatabaseGoesFromInitToCustomers(t *testing.T) {
 			[]string{"include: customer_rank > 0 && active", `query_file: "odoo.sql"`, `active: "active"`},
 			[]string{"Northwind Bakery Ltd", "accounts@northwind.example", "9 Ledger Road", "Bäckerei Grün", "+491711234567"}},
 		{"of Dolibarr", sqltabletest.Dolibarr, []engine{mysql, postgres}, 2,
-			[]string{"These are the tables of Dolibarr"}, []string{"include: client in [1, 3] && active", "FROM llx_societe s", "region: FR "},
+			[]string{"These are the tables of Dolibarr"},
+			[]string{"include: client in [1, 3] && active", "FROM llx_societe s", "region: FR "},
 			[]string{"Boulangerie Petit", "+33320000012", "Garage Noel", "CU2601-00004"}},
 		{"of Dolibarr with its own prefix", renamed(sqltabletest.Dolibarr, "llx_", "erp_"), []engine{mysql}, 2,
 			[]string{"These are the tables of Dolibarr"}, []string{"FROM erp_societe s"}, []string{"Garage Noel"}},
@@ -117,12 +122,14 @@ func TestADatabaseGoesFromInitToCustomers(t *testing.T) {
 				w := newWorld(t, nil, func(o *sandbox.Options) { o.ClientSecret = connector.NewSecret("sandbox-secret") })
 				d.Execute(t, tt.statements...)
 				dir := w.path("books")
-				r := w.run("init", "--source", "sql", "--dsn-file", w.addressOf(d), "--name", "Harbour Books", "--ask", "everybody", dir)
+				r := w.run("init", "--source", "sql", "--dsn-file", w.addressOf(d), "--name", "Harbour Books", "--ask", "everybody",
+					dir)
 				said := strings.Join(strings.Fields(r.out+r.errOut), " ")
 				if r.code != exitDone || w.box.Writes() != 0 || strings.Contains(said, sqltabletest.Password) {
 					t.Fatalf("init ended with %d and %d writes:\n%s%s", r.code, w.box.Writes(), r.out, r.errOut)
 				}
-				for _, want := range append(tt.says, "Taken for granted", fmt.Sprintf("%d customers would be created", tt.creates), "0 on hold") {
+				for _, want := range append(tt.says, "Taken for granted", fmt.Sprintf("%d customers would be created", tt.creates),
+					"0 on hold") {
 					if !strings.Contains(said, want) {
 						t.Errorf("it does not say %q:\n%s%s", want, r.out, r.errOut)
 					}
@@ -132,7 +139,8 @@ func TestADatabaseGoesFromInitToCustomers(t *testing.T) {
 				if r := w.with(config, "mapping", "check"); r.code != exitDone {
 					t.Errorf("mapping check ended with %d:\n%s%s", r.code, r.out, r.errOut)
 				}
-				if r := w.with(config, "plan"); r.code != exitDone || !strings.Contains(r.out, fmt.Sprint(tt.creates)) || w.box.Writes() != 0 {
+				if r := w.with(config, "plan"); r.code != exitDone || !strings.Contains(r.out, fmt.Sprint(tt.creates)) ||
+					w.box.Writes() != 0 {
 					t.Errorf("plan ended with %d:\n%s%s", r.code, r.out, r.errOut)
 				}
 				if r := w.with(config, "backfill", "--yes"); r.code != exitDone {
@@ -213,7 +221,8 @@ func TestAPersonAnswersTheQuestionsOfInitForADatabase(t *testing.T) {
 	p.types(fmt.Sprintf("postgres://%s@127.0.0.1:%d/%s\r", sqltabletest.Admin, d.Port, d.Name))
 	eventually(t, "a terminal that does not show what is typed", func() bool {
 		modes, err := unix.IoctlGetTermios(int(p.keys.Fd()), unix.TCGETS)
-		return err == nil && modes.Lflag&unix.ECHO == 0 && strings.Contains(p.out.String(), "Password of bookkeeper (it is not shown)") || p.over()
+		return err == nil && modes.Lflag&unix.ECHO == 0 &&
+			strings.Contains(p.out.String(), "Password of bookkeeper (it is not shown)") || p.over()
 	})
 	p.types(sqltabletest.Password + "\r")
 	p.askedOf("Which table contains the customers?")
@@ -227,12 +236,15 @@ func TestAPersonAnswersTheQuestionsOfInitForADatabase(t *testing.T) {
 	if r := p.wait(); r.code != exitDone || strings.Contains(r.out, sqltabletest.Password) {
 		t.Fatalf("it ended with %d:\n%s", r.code, r.out)
 	}
-	p.sees("  1  customers (table, rows: 12)", "  2  v_customers (view, rows: 11)", "Proposed for harbour-books", "  11 customers would be created")
-	if said := strings.Join(strings.Fields(p.out.String()), " "); !strings.Contains(said, "id: nothing in the database keeps customer_no unique. Rows with the same value wait for a person.") {
+	p.sees("  1  customers (table, rows: 12)", "  2  v_customers (view, rows: 11)", "Proposed for harbour-books",
+		"  11 customers would be created")
+	if said := strings.Join(strings.Fields(p.out.String()), " "); !strings.Contains(said,
+		"id: nothing in the database keeps customer_no unique. Rows with the same value wait for a person.") {
 		t.Errorf("it does not say that a view has no key:\n%s", said)
 	}
 	query, err := os.ReadFile(w.path("books/customers.sql"))
-	if err != nil || !strings.Contains(string(query), `FROM "v_customers"`) || !strings.HasPrefix(string(query), "-- The customers in v_customers.") {
+	if err != nil || !strings.Contains(string(query), `FROM "v_customers"`) ||
+		!strings.HasPrefix(string(query), "-- The customers in v_customers.") {
 		t.Errorf("the query is, %v:\n%s", err, query)
 	}
 }
@@ -260,11 +272,14 @@ func TestInitSaysWhyADatabaseCannotBeSetUp(t *testing.T) {
 	}
 	empty := sqltabletest.SQLite(t)
 	empty.Execute(t, "CREATE TABLE gone (id INTEGER)", "DROP TABLE gone")
-	twins := tables("CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT, email TEXT)", "CREATE TABLE kunden (id INTEGER PRIMARY KEY, name TEXT, email TEXT)",
+	twins := tables("CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT, email TEXT)",
+		"CREATE TABLE kunden (id INTEGER PRIMARY KEY, name TEXT, email TEXT)",
 		"INSERT INTO customers VALUES (1, 'Ann', 'a@a.example')", "INSERT INTO kunden VALUES (1, 'Ann', 'a@a.example')")
-	keyless := tables("CREATE TABLE customers (name TEXT, city TEXT, email TEXT)", "INSERT INTO customers VALUES ('Ann', 'Leeds', 'a@a.example'), ('Ann', 'York', 'a@a.example')",
+	keyless := tables("CREATE TABLE customers (name TEXT, city TEXT, email TEXT)",
+		"INSERT INTO customers VALUES ('Ann', 'Leeds', 'a@a.example'), ('Ann', 'York', 'a@a.example')",
 		"CREATE TABLE kunden (id INTEGER PRIMARY KEY, name TEXT)")
-	broken := tables("CREATE TABLE gone (id INTEGER, name TEXT)", "CREATE VIEW customers AS SELECT id, name FROM gone", "DROP TABLE gone")
+	broken := tables("CREATE TABLE gone (id INTEGER, name TEXT)", "CREATE VIEW customers AS SELECT id, name FROM gone",
+		"DROP TABLE gone")
 	w.write("open.dsn", "postgres://u:"+canary+"@127.0.0.1:1/d")
 	if err := os.Chmod(w.path("open.dsn"), 0o644); err != nil {
 		t.Fatal(err)
@@ -276,34 +291,51 @@ func TestInitSaysWhyADatabaseCannotBeSetUp(t *testing.T) {
 	}{
 		{exitUsage, "--source sql needs to know the database, and standard input is no terminal", nil},
 		{exitUsage, "there is no such file", []string{"--dsn-file", w.path("absent")}},
-		{exitUsage, "other users of this machine may read it (mode 0644). Run: chmod 600", []string{"--dsn-file", w.path("open.dsn")}},
-		{exitUsage, "it begins with no kind of database that is known; write postgres://", []string{"--dsn-file", dsn("oracle://u:" + canary + "@h/d")}},
-		{exitUsage, "it cannot be read as an address", []string{"--dsn-file", dsn("postgres://u:" + canary + "%zz@h/database")}},
+		{exitUsage, "other users of this machine may read it (mode 0644). Run: chmod 600",
+			[]string{"--dsn-file", w.path("open.dsn")}},
+		{exitUsage, "it begins with no kind of database that is known; write postgres://",
+			[]string{"--dsn-file", dsn("oracle://u:" + canary + "@h/d")}},
+		{exitUsage, "it cannot be read as an address",
+			[]string{"--dsn-file", dsn("postgres://u:" + canary + "%zz@h/database")}},
 		{exitUsage, "it names no database", []string{"--dsn-file", dsn("postgres://u:" + canary + "@host")}},
 		{exitUsage, "it names no user", []string{"--dsn-file", dsn("mysql://127.0.0.1/database")}},
-		{exitUsage, "its sslmode is none that payersync has", []string{"--dsn-file", dsn("postgres://u:" + canary + "@host/d?sslmode=prefer")}},
-		{exitUsage, `it sets "options", which payersync does not know`, []string{"--dsn-file", dsn("postgres://u:" + canary + "@host/d?options=-c")}},
-		{exitFailed, "cannot read d: there was no answer from 127.0.0.1 port 1; check host, port and tls, and that it runs", []string{"--dsn-file", dsn("postgres://u:" + canary + "@127.0.0.1:1/d")}},
-		{exitFailed, "there is no such file; put the database there", []string{"--dsn-file", dsn("sqlite:" + w.path("absent.sqlite"))}},
+		{exitUsage, "its sslmode is none that payersync has",
+			[]string{"--dsn-file", dsn("postgres://u:" + canary + "@host/d?sslmode=prefer")}},
+		{exitUsage, `it sets "options", which payersync does not know`,
+			[]string{"--dsn-file", dsn("postgres://u:" + canary + "@host/d?options=-c")}},
+		{exitFailed, "cannot read d: there was no answer from 127.0.0.1 port 1; check host, port and tls, and that it runs",
+			[]string{"--dsn-file", dsn("postgres://u:" + canary + "@127.0.0.1:1/d")}},
+		{exitFailed, "there is no such file; put the database there",
+			[]string{"--dsn-file", dsn("sqlite:" + w.path("absent.sqlite"))}},
 		{exitUsage, "shows no table to this user", []string{"--dsn-file", empty.Name}},
 		{exitUsage, "no table of books.sqlite looks like customers: none with rows has a column for names. It has misc (0). Add --table NAME", []string{"--dsn-file", tables()}},
-		{exitUsage, "several tables of books.sqlite may contain the customers: customers (1), kunden (1). Add --table NAME", []string{"--dsn-file", twins}},
-		{exitUsage, `shows no table "clients" to this user; it has customers (1), kunden (1)`, []string{"--dsn-file", twins, "--table", "clients"}},
-		{exitUsage, "customers has no key, and no column of it identifies a customer for ever:", []string{"--dsn-file", keyless, "--table", "Customers"}},
+		{exitUsage, "several tables of books.sqlite may contain the customers: customers (1), kunden (1). Add --table NAME",
+			[]string{"--dsn-file", twins}},
+		{exitUsage, `shows no table "clients" to this user; it has customers (1), kunden (1)`,
+			[]string{"--dsn-file", twins, "--table", "clients"}},
+		{exitUsage, "customers has no key, and no column of it identifies a customer for ever:",
+			[]string{"--dsn-file", keyless, "--table", "Customers"}},
 		{exitUsage, "kunden holds no row; choose another table", []string{"--dsn-file", keyless, "--table", "kunden"}},
-		{exitUsage, "--id number: customers has no such column; its columns are name, city, email", []string{"--dsn-file", keyless, "--table", "customers", "--id", "number"}},
+		{exitUsage, "--id number: customers has no such column; its columns are name, city, email",
+			[]string{"--dsn-file", keyless, "--table", "customers", "--id", "number"}},
 		{exitUsage, "cannot read customers: ", []string{"--dsn-file", broken, "--table", "customers"}},
-		{exitUsage, `there is no --preset "sage"; it is one of odoo, dolibarr, erpnext, gnucash, ledgersmb`, []string{"--dsn-file", twins, "--preset", "sage"}},
-		{exitUsage, "is no database of Odoo, or this user may not see its tables: res_partner is not there", []string{"--dsn-file", twins, "--preset", "odoo"}},
-		{exitUsage, "does not name the company of its customers", []string{"--dsn-file", twins, "--table", "kunden", "--yes"}},
+		{exitUsage, `there is no --preset "sage"; it is one of odoo, dolibarr, erpnext, gnucash, ledgersmb`,
+			[]string{"--dsn-file", twins, "--preset", "sage"}},
+		{exitUsage, "is no database of Odoo, or this user may not see its tables: res_partner is not there",
+			[]string{"--dsn-file", twins, "--preset", "odoo"}},
+		{exitUsage, "does not name the company of its customers",
+			[]string{"--dsn-file", twins, "--table", "kunden", "--yes"}},
 	} {
 		r := w.run(append(append([]string{"init", "--source", "sql"}, tt.args...), w.path("new"))...)
-		if r.code != tt.code || !strings.Contains(r.errOut, tt.want) || strings.Contains(r.out+r.errOut, canary) || exists(w.path("new")) {
+		if r.code != tt.code || !strings.Contains(r.errOut, tt.want) || strings.Contains(r.out+r.errOut, canary) ||
+			exists(w.path("new")) {
 			t.Errorf("%v ended with %d, want %d and %q:\n%s", tt.args, r.code, tt.code, tt.want, r.errOut)
 		}
 	}
-	for _, args := range [][]string{{"--table", "customers"}, {"--preset", "odoo", "--source", "xero"}, {"--dsn-file", twins, "--csv", w.path("a.csv")}} {
-		if r := w.run(append([]string{"init", w.path("new")}, args...)...); r.code != exitUsage || !strings.Contains(r.errOut, "are for a database; add --source sql") {
+	for _, args := range [][]string{{"--table", "customers"}, {"--preset", "odoo", "--source", "xero"},
+		{"--dsn-file", twins, "--csv", w.path("a.csv")}} {
+		if r := w.run(append([]string{"init", w.path("new")}, args...)...); r.code != exitUsage ||
+			!strings.Contains(r.errOut, "are for a database; add --source sql") {
 			t.Errorf("%v ended with %d:\n%s", args, r.code, r.errOut)
 		}
 	}
@@ -316,7 +348,8 @@ func TestInitSkipsATableThatTheUserMayNotRead(t *testing.T) {
 	d := sqltabletest.Postgres.Database(t)
 	reader := "reader_of_init_" + d.Name
 	d.Execute(t, handmade()...)
-	d.Execute(t, "CREATE TABLE kunden (id INTEGER PRIMARY KEY, name VARCHAR(80), email VARCHAR(80))", "CREATE USER "+reader+" PASSWORD '"+sqltabletest.Password+"'", "GRANT SELECT ON customers TO "+reader)
+	d.Execute(t, "CREATE TABLE kunden (id INTEGER PRIMARY KEY, name VARCHAR(80), email VARCHAR(80))",
+		"CREATE USER "+reader+" PASSWORD '"+sqltabletest.Password+"'", "GRANT SELECT ON customers TO "+reader)
 	file := w.addressOf(d)
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -334,10 +367,13 @@ func TestInitSkipsATableThatTheUserMayNotRead(t *testing.T) {
 	for _, table := range got.Database.Tables {
 		unread[table.Name] = table.Unreadable
 	}
-	if got.Database.Table != "customers" || got.Plan.Creates != 10 || unread["kunden"] != "this user may not read it" || unread["customers"] != "" || got.File != nil {
+	if got.Database.Table != "customers" || got.Plan.Creates != 10 || unread["kunden"] != "this user may not read it" ||
+		unread["customers"] != "" || got.File != nil {
 		t.Errorf("it says %+v", got)
 	}
-	if r := w.run("init", "--source", "sql", "--dsn-file", file, "--name", "Harbour", "--table", "kunden", w.path("other")); r.code != exitUsage || !strings.Contains(r.errOut, "cannot read kunden: this user may not read it; let the user of the database read it") {
+	if r := w.run("init", "--source", "sql", "--dsn-file", file, "--name", "Harbour", "--table", "kunden",
+		w.path("other")); r.code != exitUsage ||
+		!strings.Contains(r.errOut, "cannot read kunden: this user may not read it; let the user of the database read it") {
 		t.Errorf("it ended with %d:\n%s", r.code, r.errOut)
 	}
 }
@@ -348,7 +384,8 @@ func TestInitNamesOddRowsOfATableByTheirID(t *testing.T) {
 	w := newWorld(t, nil)
 	d := sqltabletest.SQLite(t)
 	d.Execute(t, handmade()...)
-	d.Execute(t, "UPDATE customers SET company = 'Nordbank Sparkasse' WHERE id = 3", "UPDATE customers SET email = 'B1@baker1.example' WHERE id = 5")
+	d.Execute(t, "UPDATE customers SET company = 'Nordbank Sparkasse' WHERE id = 3",
+		"UPDATE customers SET email = 'B1@baker1.example' WHERE id = 5")
 	r := w.expect(exitDone, "init", "--source", "sql", "--dsn-file", d.Name, "--name", "Harbour", w.path("books"))
 	for _, want := range []string{"id 3: its name is that of a bank", "id 5: it has the same e-mail address as id 1"} {
 		if !strings.Contains(r.out, want) {
@@ -365,9 +402,11 @@ func TestInitPlansAPartOfALargeTableAndCountsAll(t *testing.T) {
 	d := sqltabletest.SQLite(t)
 	d.Execute(t, "CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT, email TEXT, active INTEGER)",
 		"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 6000) INSERT INTO customers SELECT i, 'Baker ' || i, 'b' || i || '@baker.example', i % 10 > 0 FROM n")
-	r := w.expect(exitDone, "init", "--source", "sql", "--dsn-file", d.Name, "--name", "Harbour", "--ask", "everybody", w.path("books"))
+	r := w.expect(exitDone, "init", "--source", "sql", "--dsn-file", d.Name, "--name", "Harbour", "--ask", "everybody",
+		w.path("books"))
 	said := strings.Join(strings.Fields(r.out), " ")
-	for _, want := range []string{"A plan of its first 5000 rows", "4500 customers would be created", "All 6000 rows, without a plan: 5400 customers, 5400 of them to be asked for a mandate; 600 excluded, 0 on hold"} {
+	for _, want := range []string{"A plan of its first 5000 rows", "4500 customers would be created",
+		"All 6000 rows, without a plan: 5400 customers, 5400 of them to be asked for a mandate; 600 excluded, 0 on hold"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("it does not say %q:\n%s", want, r.out)
 		}

@@ -82,8 +82,10 @@ func (s *dataSetup) plan(ctx context.Context, dir string) (trial, error) {
 	printed, out := io.Pipe()
 	code := make(chan int, 1)
 	go func() {
-		console := &show.Console{In: strings.NewReader(""), Out: out, ErrOut: s.ErrOut} // there it says how far it is, or why there is none
-		code <- run(ctx, program{Console: console, getenv: s.getenv}, []string{"plan", "--output", "json", "--config", filepath.Join(dir, configFile)})
+		// there it says how far it is, or why there is none
+		console := &show.Console{In: strings.NewReader(""), Out: out, ErrOut: s.ErrOut}
+		code <- run(ctx, program{Console: console, getenv: s.getenv},
+			[]string{"plan", "--output", "json", "--config", filepath.Join(dir, configFile)})
 		_ = out.Close() // never fails
 	}()
 	t, planned, err := readTrial(printed)
@@ -140,7 +142,8 @@ func readTrial(from io.Reader) (t trial, planned bool, err error) {
 	if err := json.Unmarshal(text, &res); err != nil || res.Plan == nil {
 		return t, false, err
 	}
-	t.Creates, t.Links, t.Alike, t.Excluded, t.Note = res.Plan.Creates, res.Plan.Links, res.Plan.Alike, res.Counts.Excluded, res.Note
+	t.Creates, t.Links, t.Alike, t.Excluded, t.Note = res.Plan.Creates, res.Plan.Links, res.Plan.Alike,
+		res.Counts.Excluded, res.Note
 	return t, true, nil
 }
 
@@ -168,10 +171,12 @@ func (t *trial) hold(h state.AttentionRow) {
 			return
 		}
 	}
-	t.Reasons = append(t.Reasons, heldFor{connector.Reason(h.Reason), 1, connector.Reasons[connector.Reason(h.Reason)].Sentence, h.Detail})
+	t.Reasons = append(t.Reasons,
+		heldFor{connector.Reason(h.Reason), 1, connector.Reasons[connector.Reason(h.Reason)].Sentence, h.Detail})
 }
 
 // part is the position of a customer's field in the order of reading.
 func part(c connector.FieldChange) int {
-	return slices.IndexFunc([]string{"name", "people", "addresses", "externalData"}, func(p string) bool { return strings.HasPrefix(c.Path, p) })
+	return slices.IndexFunc([]string{"name", "people", "addresses", "externalData"},
+		func(p string) bool { return strings.HasPrefix(c.Path, p) })
 }

@@ -39,7 +39,8 @@ func (s *csvSetup) firstRows(dir string) (*dataSetup, error) {
 	}
 	first := *s
 	first.csv = filepath.Join(dir, filepath.Base(s.csv))
-	first.reads = csvfile.Config{Path: first.csv, ID: s.reads.ID, Preset: s.reads.Preset, Delimiter: ",", Encoding: "utf-8"}
+	first.reads = csvfile.Config{Path: first.csv, ID: s.reads.ID, Preset: s.reads.Preset, Delimiter: ",",
+		Encoding: "utf-8"}
 	first.block = first.sourceBlock
 	return &first.dataSetup, s.writeFirst(first.csv)
 }

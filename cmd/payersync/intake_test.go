@@ -27,7 +27,8 @@ import (
 	"payersync/state"
 )
 
-var intake = flag.Int("intake", 2000, "how many webhooks are sent to a serve as it is shipped; the figures of BenchmarkIntake are those of 200000")
+var intake = flag.Int("intake", 2000,
+	"how many webhooks are sent to a serve as it is shipped; the figures of BenchmarkIntake are those of 200000")
 
 const (
 	intakeSenders = 64
@@ -97,7 +98,8 @@ func TestServeAsItIsShippedTakesInEveryGenuineWebhookBesideJunk(t *testing.T) {
 	stop()
 	junk.Wait()
 	serve.stop()
-	t.Logf("beside %d genuine webhooks, junk was refused %d times and answered %d times that it is too many", len(waits), refused.Load(), limited.Load())
+	t.Logf("beside %d genuine webhooks, junk was refused %d times and answered %d times that it is too many", len(waits),
+		refused.Load(), limited.Load())
 	if stored, _ := s.inLedger(); stored != len(waits) {
 		t.Errorf("the ledger has %d of the %d webhooks that were acknowledged", stored, len(waits))
 	}
@@ -110,7 +112,8 @@ func TestServeAsItIsShippedTakesInEveryGenuineWebhookBesideJunk(t *testing.T) {
 func (w *world) asShipped() {
 	w.t.Helper()
 	for _, set := range []string{
-		"  rate_per_second: 100000\n", "guards: {max_creates: 20}\n", `, admin: "", metrics: ""`, "log: {level: debug, format: json}\n",
+		"  rate_per_second: 100000\n", "guards: {max_creates: 20}\n", `, admin: "", metrics: ""`,
+		"log: {level: debug, format: json}\n",
 	} {
 		w.edit("payersync.yaml", set, "")
 	}
@@ -120,7 +123,8 @@ func (w *world) asShipped() {
 func bareEndpoint() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	verifier, err := billing.NewVerifier(billing.Signature{Header: "x-signature", Algorithm: "hmac-sha256", Encoding: "hex", Signed: "{body}", Secrets: []connector.Secret{connector.NewSecret(webhookSecret)}})
+	verifier, err := billing.NewVerifier(billing.Signature{Header: "x-signature", Algorithm: "hmac-sha256",
+		Encoding: "hex", Signed: "{body}", Secrets: []connector.Secret{connector.NewSecret(webhookSecret)}})
 	if err != nil {
 		panic(err)
 	}

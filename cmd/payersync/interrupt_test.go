@@ -44,7 +44,8 @@ func TestAfterCtrlCNoWriteLeaves(t *testing.T) {
 			if writes.Add(1) == moment {
 				<-began
 				process.signal(syscall.SIGINT)
-				eventually(t, "the notice of the interruption", func() bool { return strings.Contains(process.errOut.String(), "Stopping: ") })
+				eventually(t, "the notice of the interruption",
+					func() bool { return strings.Contains(process.errOut.String(), "Stopping: ") })
 				stopping.Store(true)
 			}
 			return false
@@ -92,7 +93,8 @@ func TestASecondCtrlCEndsAtOnceAndNothingIsLost(t *testing.T) {
 	p := w.start("backfill", "--yes")
 	await(t, "the create", held)
 	p.signal(syscall.SIGINT)
-	eventually(t, "the notice of the interruption", func() bool { return strings.Contains(p.errOut.String(), "Stopping: ") })
+	eventually(t, "the notice of the interruption",
+		func() bool { return strings.Contains(p.errOut.String(), "Stopping: ") })
 	if p.over() {
 		t.Fatal("the first Ctrl-C did not wait for the answer")
 	}

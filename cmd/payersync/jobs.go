@@ -158,7 +158,8 @@ const keepAliveAfter = 7 * 24 * time.Hour
 // keepAlive renews the consents unused for a while, also of connections without a schedule. A failure stops
 // no other.
 func keepAlive(ctx context.Context, s *session.Session) error {
-	problems := connector.Map(s.Consents(), func(source *credentials.Source) error { return source.KeepAlive(ctx, keepAliveAfter) })
+	problems := connector.Map(s.Consents(),
+		func(source *credentials.Source) error { return source.KeepAlive(ctx, keepAliveAfter) })
 	return errors.Join(problems...)
 }
 
@@ -168,7 +169,8 @@ const retentionJob = "retention"
 func retainNow(ctx context.Context, s *session.Session) error {
 	done, err := s.Ledger.Retain(ctx, s.Config.Retention.Limits())
 	if err == nil {
-		s.Log.WithFields(logrus.Fields{"webhook_bodies": done.Bodies, "change_details": done.Details, "letter_texts": done.Letters, "letters": done.Sent}).Info("what is old is kept no longer")
+		s.Log.WithFields(logrus.Fields{"webhook_bodies": done.Bodies, "change_details": done.Details,
+			"letter_texts": done.Letters, "letters": done.Sent}).Info("what is old is kept no longer")
 	}
 	return err
 }

@@ -39,7 +39,8 @@ func TestKillNineOfAnyCommandLosesAndDoublesNothing(t *testing.T) {
 	for left := *anyKills; left > 0 && !t.Failed(); left -= worldKills {
 		seed := random.Uint64()
 		t.Run(fmt.Sprint(done["world"]), func(t *testing.T) {
-			k := &killing{world: newWorld(t, nil, slowly), random: rand.New(rand.NewPCG(seed, 0)), acknowledged: map[string]bool{}, done: done}
+			k := &killing{world: newWorld(t, nil, slowly), random: rand.New(rand.NewPCG(seed, 0)),
+				acknowledged: map[string]bool{}, done: done}
 			k.edit("payersync.yaml", "mapping: mapping.yaml}", `mapping: mapping.yaml, schedule: "@every 1s"}`)
 			k.edit("payersync.yaml", "max_creates: 20", "max_creates: 1000")
 			k.edit("payersync.yaml", "level: debug", "level: warn") // what was shown is kept to the end
@@ -254,7 +255,8 @@ func (k *killing) expectDeliveries() {
 func (k *killing) expectALinkOrAReason() {
 	k.t.Helper()
 	links, reasons := map[string]string{}, k.reasons()
-	for _, m := range decodeLines[mandateReport](k.t, k.expect(exitDone, "mandates", "list", "--links", "--output", "json")) {
+	for _, m := range decodeLines[mandateReport](k.t,
+		k.expect(exitDone, "mandates", "list", "--links", "--output", "json")) {
 		links[m.MandateID] = m.Link
 	}
 	var wrong []string
@@ -267,7 +269,8 @@ func (k *killing) expectALinkOrAReason() {
 			k.done["signed"]++
 		case n == 1 && links[c.Mandates[0].ID] != "":
 			k.done["with a link"]++
-		case slices.Contains([]connector.Reason{connector.ReasonLinkLost, connector.ReasonOutcomeUnknown}, connector.Reason(reasons[source])):
+		case slices.Contains([]connector.Reason{connector.ReasonLinkLost, connector.ReasonOutcomeUnknown},
+			connector.Reason(reasons[source])):
 			k.done["told: "+reasons[source]]++
 		default:
 			wrong = append(wrong, fmt.Sprintf("%s has %d mandates, no link and no reason but %q", source, n, reasons[source]))

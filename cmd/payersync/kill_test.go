@@ -46,12 +46,14 @@ func TestKillNineNeverMakesACustomerTwice(t *testing.T) {
 	random := seeded(t)
 	began, inside := time.Now(), 0
 	for range kills() {
-		if w.killDuring(w.moment(random, 3*killRows()/2/kills()), "backfill", "--yes") { // half of the rows are two writes, the others one
+		// half of the rows are two writes, the others one
+		if w.killDuring(w.moment(random, 3*killRows()/2/kills()), "backfill", "--yes") {
 			inside++
 		}
 	}
 	w.finish("backfill", "--yes")
-	t.Logf("%d of %d kills came inside a run; %d rows took %d writes and %v", inside, kills(), len(rows), w.box.Writes(), time.Since(began).Round(time.Millisecond))
+	t.Logf("%d of %d kills came inside a run; %d rows took %d writes and %v", inside, kills(), len(rows), w.box.Writes(),
+		time.Since(began).Round(time.Millisecond))
 
 	w.expectOnePerRow(rows)
 	w.expectIdenticalCreates()
@@ -121,7 +123,8 @@ func TestKillNineOfServeLosesNoWebhookAndDoublesNoCustomer(t *testing.T) {
 			t.Fatalf("serve ended by itself with %d:\n%s", r.code, r.errOut)
 		}
 	}
-	t.Logf("%d webhooks were acknowledged and %d customers made between %d kills", len(acknowledged), len(w.box.Customers()), kills())
+	t.Logf("%d webhooks were acknowledged and %d customers made between %d kills", len(acknowledged),
+		len(w.box.Customers()), kills())
 	for _, d := range w.inbox() {
 		delete(acknowledged, withoutHash(d.DeliveryKey))
 	}
@@ -284,9 +287,11 @@ func (w *world) expectLinked(rows []row) {
 	}
 	var wrong []string
 	for _, p := range payers {
-		if p.LinkState != "linked" || show.Value(p.BillingID) != customers[p.KeyValue] || show.Value(p.MandateID) != mandates[p.KeyValue] {
+		if p.LinkState != "linked" || show.Value(p.BillingID) != customers[p.KeyValue] ||
+			show.Value(p.MandateID) != mandates[p.KeyValue] {
 			wrong = append(wrong, fmt.Sprintf("%s is %s to customer %q with mandate %q, the service has %q with %q",
-				p.SourceID, p.LinkState, show.Value(p.BillingID), show.Value(p.MandateID), customers[p.KeyValue], mandates[p.KeyValue]))
+				p.SourceID, p.LinkState, show.Value(p.BillingID), show.Value(p.MandateID), customers[p.KeyValue],
+				mandates[p.KeyValue]))
 		}
 	}
 	w.complain(wrong)

@@ -35,7 +35,9 @@ key. None of them asks another system. A backup does not contain the sealing key
 store it elsewhere.`,
 		Example: "  payersync ledger backup /mnt/backups\n  payersync ledger verify\n  payersync ledger export C0001 --file C0001.json\n  payersync ledger forget C0001 --reason 'ticket 88'",
 	}
-	return subcommands(c, a.ledgerBackupCmd(), a.ledgerRestoreCmd(), a.ledgerVerifyCmd(), also(a.ledgerForgetCmd(), "undo", a.ledgerUnforgetCmd()), a.ledgerExportCmd(), a.ledgerRekeyCmd(), a.ledgerRetainCmd(), a.ledgerCopyCmd())
+	return subcommands(c, a.ledgerBackupCmd(), a.ledgerRestoreCmd(), a.ledgerVerifyCmd(),
+		also(a.ledgerForgetCmd(), "undo", a.ledgerUnforgetCmd()), a.ledgerExportCmd(), a.ledgerRekeyCmd(),
+		a.ledgerRetainCmd(), a.ledgerCopyCmd())
 }
 
 // backupJob is a backup's name among the jobs of serve, whoever makes it.
@@ -102,10 +104,13 @@ keep a copy of the key, apart from the backups.`,
 			})
 		},
 	}
-	c.Flags().IntVar(&keep, "keep", keep, "how many backups of this ledger are kept in the folder, 0 for all (default backup.keep)")
+	c.Flags().IntVar(&keep, "keep", keep,
+		"how many backups of this ledger are kept in the folder, 0 for all (default backup.keep)")
 	c.Flags().Lookup("keep").DefValue = "" // the configuration's
-	c.Flags().StringArrayVar(&recipients, "recipient", nil, "encrypt for this public `KEY` of age or ssh; may be given again (default backup.recipients)")
-	c.Flags().StringVar(&recipientsFile, "recipients-file", "", "encrypt for the public keys in this `FILE`, one in a line")
+	c.Flags().StringArrayVar(&recipients, "recipient", nil,
+		"encrypt for this public `KEY` of age or ssh; may be given again (default backup.recipients)")
+	c.Flags().StringVar(&recipientsFile, "recipients-file", "",
+		"encrypt for the public keys in this `FILE`, one in a line")
 	return c
 }
 
@@ -147,7 +152,8 @@ func (a *app) backupOptions(s *session.Session) (backups.Options, error) {
 	if target != "" {
 		target += "/" // do not create a file in place of a missing folder: its disk may not be mounted
 	}
-	return backups.Options{Target: target, Keep: b.Keep, Recipients: readers, KeyFile: s.Config.Ledger.KeyFile, Now: a.now}, err
+	return backups.Options{Target: target, Keep: b.Keep, Recipients: readers, KeyFile: s.Config.Ledger.KeyFile,
+		Now: a.now}, err
 }
 
 // backup makes a backup for a person.
@@ -173,9 +179,11 @@ func (a *app) backup(ctx context.Context, s *session.Session, o backups.Options)
 	if len(res.Removed) > 0 {
 		a.Say("Removed %s of before, to keep %d.", connector.Plural(len(res.Removed), "backup"), o.Keep)
 	}
-	a.Say("The sealing key %s is not in it. Nobody can read sealed data without that key: keep a copy of it elsewhere.", s.Config.Ledger.KeyFile)
+	a.Say("The sealing key %s is not in it. Nobody can read sealed data without that key: keep a copy of it elsewhere.",
+		s.Config.Ledger.KeyFile)
 	if list := state.ForgottenList(s.Config.Ledger.Path); there(list) {
-		a.Say("Nor is %s: without it an older copy brings payers back that were forgotten since. Keep a copy of it, too.", list)
+		a.Say("Nor is %s: without it an older copy brings payers back that were forgotten since. Keep a copy of it, too.",
+			list)
 	}
 	for _, w := range res.Warnings {
 		a.Say("Warning: %s", w)
@@ -206,7 +214,8 @@ func (a *app) backupNow(ctx context.Context, s *session.Session) error {
 	if err != nil {
 		return err
 	}
-	s.Log.WithFields(logrus.Fields{"file": res.Path, "bytes": res.Bytes, "encrypted": res.Encrypted, "payers": res.Payers, "removed": len(res.Removed)}).Info("backup made")
+	s.Log.WithFields(logrus.Fields{"file": res.Path, "bytes": res.Bytes, "encrypted": res.Encrypted, "payers": res.Payers,
+		"removed": len(res.Removed)}).Info("backup made")
 	for _, w := range res.Warnings {
 		s.Log.Warn(w)
 	}
@@ -250,7 +259,8 @@ Exit status 1 means damage: keep the file as it is, and restore the last good ba
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error { return a.verifyLedger(cmd.Context(), s) })
+				return a.with(cmd.Context(), a.openLedger,
+					func(s *session.Session) error { return a.verifyLedger(cmd.Context(), s) })
 			}
 			return a.verifyBackup(cmd.Context(), args[0], identity)
 		},
@@ -409,18 +419,21 @@ func (a *app) restore(ctx context.Context, quarantine time.Duration, r state.Res
 	}
 	if report.Finished {
 		report.Done = true
-		a.Say("The command finished an interrupted restore, and did nothing else. The old files are kept in %s.", strings.Join(report.Kept, ", "))
+		a.Say("The command finished an interrupted restore, and did nothing else. The old files are kept in %s.",
+			strings.Join(report.Kept, ", "))
 		return a.Result(report)
 	}
 	a.Say("%s is whole and holds %s.", r.Name, report.Facts)
 	if report.Lost > 0 {
-		a.Say("The present ledger has newer writes, until %s: they would be lost.", connector.Plural(int(report.Lost), "time"))
+		a.Say("The present ledger has newer writes, until %s: they would be lost.",
+			connector.Plural(int(report.Lost), "time"))
 	}
 	if r.DryRun {
 		a.Say("Nothing was changed.")
 		return a.Result(report)
 	}
-	if ok, err := a.Confirms(ctx, yes, "The ledger was not restored", fmt.Sprintf("Put it in the place of %s?", r.Path)); err != nil {
+	if ok, err := a.Confirms(ctx, yes, "The ledger was not restored",
+		fmt.Sprintf("Put it in the place of %s?", r.Path)); err != nil {
 		return err
 	} else if !ok {
 		a.Say("Nothing was changed.")

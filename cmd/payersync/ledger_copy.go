@@ -83,7 +83,8 @@ func (a *app) copyLedger(ctx context.Context, o ledgerCopying) error {
 		from, to = account, file
 	}
 	a.Say("The whole ledger would move from %s to %s, and the old one would open no more.", from, to)
-	if yes, err := a.Confirms(ctx, o.yes, "cannot carry the ledger without a yes, so nothing was done", "Shall it be carried?"); err != nil {
+	if yes, err := a.Confirms(ctx, o.yes, "cannot carry the ledger without a yes, so nothing was done",
+		"Shall it be carried?"); err != nil {
 		return err
 	} else if !yes {
 		a.Say("Nothing was done.")
@@ -95,8 +96,9 @@ func (a *app) copyLedger(ctx context.Context, o ledgerCopying) error {
 	}
 	defer server.Close()
 	c := state.Carrying{
-		From: state.Options{Path: cfg.Ledger.Path, KeyFile: cfg.Ledger.KeyFile, Now: a.now}, To: state.Options{Server: server, Account: o.account, KeyFile: cfg.Ledger.KeyFile},
-		By: state.Entry{Actor: actor(), Reason: o.reason}, Watch: a.looked(),
+		From: state.Options{Path: cfg.Ledger.Path, KeyFile: cfg.Ledger.KeyFile, Now: a.now},
+		To:   state.Options{Server: server, Account: o.account, KeyFile: cfg.Ledger.KeyFile},
+		By:   state.Entry{Actor: actor(), Reason: o.reason}, Watch: a.looked(),
 	}
 	if o.from != "" {
 		c.From, c.To = c.To, c.From
@@ -111,7 +113,8 @@ func (a *app) copyLedger(ctx context.Context, o ledgerCopying) error {
 		a.Say("Carried %s of %s to %s. Every value was read back and is the same, both hash chains hold, and everything sealed opens.",
 			connector.Plural(done.Rows, "row"), connector.Plural(done.Tables, "table"), show.Visible(done.To))
 	}
-	a.Say("The ledger in %s opens no more. Name the new place in the configuration, with the same sealing key.", show.Visible(done.From))
+	a.Say("The ledger in %s opens no more. Name the new place in the configuration, with the same sealing key.",
+		show.Visible(done.From))
 	return a.Result(copyReport{done, true})
 }
 

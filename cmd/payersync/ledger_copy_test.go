@@ -20,16 +20,22 @@ func TestALedgerIsNotCopiedWithoutAWayThere(t *testing.T) {
 		code int
 		says string
 	}{
-		{"the address in clear", []string{"--to", "postgres://payersync:" + secret + "@127.0.0.1/ledgers", "--account", "acme", "--yes"}, exitUsage, "write env:NAME or file:PATH"},
-		{"a variable that is not set", []string{"--to", "env:NO_SERVER", "--account", "acme", "--yes"}, exitUsage, "the environment variable NO_SERVER is not set"},
-		{"a file that is not there", []string{"--from", "file:/nowhere", "--account", "acme", "--yes"}, exitUsage, "there is no such file"},
+		{"the address in clear", []string{"--to", "postgres://payersync:" + secret + "@127.0.0.1/ledgers", "--account",
+			"acme", "--yes"}, exitUsage, "write env:NAME or file:PATH"},
+		{"a variable that is not set", []string{"--to", "env:NO_SERVER", "--account", "acme", "--yes"}, exitUsage,
+			"the environment variable NO_SERVER is not set"},
+		{"a file that is not there", []string{"--from", "file:/nowhere", "--account", "acme", "--yes"}, exitUsage,
+			"there is no such file"},
 		{"no way", []string{"--account", "acme", "--yes"}, exitUsage, "the direction is missing"},
-		{"both ways", []string{"--to", there, "--from", there, "--account", "acme", "--yes"}, exitUsage, "the direction is missing"},
+		{"both ways", []string{"--to", there, "--from", there, "--account", "acme", "--yes"}, exitUsage,
+			"the direction is missing"},
 		{"no account", []string{"--to", there, "--yes"}, exitUsage, "is no name of an account"},
-		{"a name that is none", []string{"--to", there, "--account", "Acme Ltd", "--yes"}, exitUsage, "is no name of an account"},
+		{"a name that is none", []string{"--to", there, "--account", "Acme Ltd", "--yes"}, exitUsage,
+			"is no name of an account"},
 		{"no yes", []string{"--to", there, "--account", "acme"}, exitUsage, "without a yes"},
 		{"a server that is away", []string{"--to", there, "--account", "acme", "--yes"}, exitFailed, "it cannot be reached"},
-		{"a server that is away, and back", []string{"--from", there, "--account", "acme", "--yes"}, exitFailed, "it cannot be reached"},
+		{"a server that is away, and back", []string{"--from", there, "--account", "acme", "--yes"}, exitFailed,
+			"it cannot be reached"},
 	} {
 		r := w.run(append([]string{"ledger", "copy"}, tt.args...)...)
 		if r.code != tt.code || !strings.Contains(r.errOut, tt.says) {
@@ -49,11 +55,16 @@ func TestALedgerThatWasCarriedWorksInItsNewPlaceAlone(t *testing.T) {
 	w := newWorld(t, rows)
 	w.expect(exitDone, "sync")
 	key := w.path("payersync.key")
-	if _, err := (state.Carrying{From: state.Options{Path: w.path("payersync.db"), KeyFile: key}, To: state.Options{Path: w.path("carried.db"), KeyFile: key}, By: state.Entry{Actor: "ada"}}).Carry(t.Context()); err != nil {
+	if _, err := (state.Carrying{From: state.Options{Path: w.path("payersync.db"), KeyFile: key},
+		To: state.Options{Path: w.path("carried.db"), KeyFile: key},
+		By: state.Entry{Actor: "ada"}}).Carry(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"status"}, {"sync"}, {"ledger", "verify"}, {"ledger", "backup", w.path("b.db")}, {"ledger", "rekey", "--yes"}} {
-		if r := w.run(args...); r.code == exitDone || !strings.Contains(r.errOut, "it was carried to "+w.path("carried.db")) || !strings.Contains(r.errOut, "Name that place in the configuration") {
+	for _, args := range [][]string{{"status"}, {"sync"}, {"ledger", "verify"}, {"ledger", "backup", w.path("b.db")},
+		{"ledger", "rekey", "--yes"}} {
+		if r := w.run(args...); r.code == exitDone ||
+			!strings.Contains(r.errOut, "it was carried to "+w.path("carried.db")) ||
+			!strings.Contains(r.errOut, "Name that place in the configuration") {
 			t.Errorf("%v where it was ended with %d:\n%s", args, r.code, r.errOut)
 		}
 	}
@@ -85,7 +96,8 @@ func TestWhatToDoAboutALedgerThatWasNotCopied(t *testing.T) {
 		{state.ErrGoneOn, false, "that copy stays unused"},
 		{state.ErrDiffers, true, "the ledger stays in its old place"},
 	} {
-		if got := explainCopy(tt.err, tt.back).Error(); !strings.Contains(got, tt.err.Error()+"; ") || !strings.Contains(got, tt.next) {
+		if got := explainCopy(tt.err, tt.back).Error(); !strings.Contains(got, tt.err.Error()+"; ") ||
+			!strings.Contains(got, tt.next) {
 			t.Errorf("%v: %s", tt.err, got)
 		}
 	}

@@ -95,7 +95,8 @@ func (a *app) forget(ctx context.Context, s *session.Session, id state.RecordID,
 	if s.Config.Node != nil {
 		a.Say("Forgotten. Later runs do not bring it back. An older backup of the database does, if somebody restores it.")
 	} else {
-		a.Say("Forgotten. Later runs do not bring it back, nor does a backup, as long as %s stays beside the ledger.", state.ForgottenList(s.Config.Ledger.Path))
+		a.Say("Forgotten. Later runs do not bring it back, nor does a backup, as long as %s stays beside the ledger.",
+			state.ForgottenList(s.Config.Ledger.Path))
 	}
 	if r.FilesLater {
 		a.Say("Another process was reading the ledger, so free pages of its files may still contain the erased data. The next start cleans them.")
@@ -106,7 +107,8 @@ func (a *app) forget(ctx context.Context, s *session.Session, id state.RecordID,
 func (a *app) sayForget(r office.Forgetting) {
 	a.Say("Record %s of %s: %s.", show.Visible(r.SourceID), r.Connection, orElse(show.Visible(r.Name), "no name is known"))
 	a.Say("The command would erase all personal data about it in the ledger: its record, the values in lists, the applied values, %s, the bodies of %s, %s, its signing link.",
-		"what "+connector.Plural(r.Erases.Changes, "change")+" wrote", connector.Plural(r.Erases.Deliveries, "delivery"), "what it is compared with others by")
+		"what "+connector.Plural(r.Erases.Changes, "change")+" wrote", connector.Plural(r.Erases.Deliveries, "delivery"),
+		"what it is compared with others by")
 	for _, alike := range r.Alike {
 		a.Say("Record %s of %s has the same name or e-mail address, and stays. If it is the same person: payersync ledger forget %[1]s --connection %[2]s.", show.Visible(alike.SourceID), alike.Connection)
 	}
@@ -149,7 +151,8 @@ its values there. The audit log keeps the decision with its reason.`,
 				if err != nil {
 					return err
 				}
-				out, sure, err := a.act(cmd.Context(), s, office.Decision{Act: connector.ActUnforget, Record: id}, asksInWalk, reason, false)
+				out, sure, err := a.act(cmd.Context(), s, office.Decision{Act: connector.ActUnforget, Record: id}, asksInWalk,
+					reason, false)
 				switch {
 				case err != nil:
 					return fmt.Errorf("cannot let %s be kept again: %w", show.Visible(id.SourceID), err)
@@ -158,7 +161,8 @@ its values there. The audit log keeps the decision with its reason.`,
 				case !out.News:
 					a.Say("Record %s is not forgotten: there is nothing to take back.", show.Visible(id.SourceID))
 				default:
-					a.Say("Record %s is accepted again: the next run reads the accounting system completely.", show.Visible(id.SourceID))
+					a.Say("Record %s is accepted again: the next run reads the accounting system completely.",
+						show.Visible(id.SourceID))
 				}
 				return a.Result(map[string]any{"connection": id.Connection, "source_id": id.SourceID, "said_before": !out.News})
 			})

@@ -13,7 +13,8 @@ import (
 )
 
 // secondPayer is the forgotten payer in these tests, with unique values.
-var secondPayer = row{ID: "A00002", Name: "Zuleika Quibblethorpe", Email: "zuleika@quibblethorpe.example", Phone: "01632 960777", Street: "77 Quibble Lane"}
+var secondPayer = row{ID: "A00002", Name: "Zuleika Quibblethorpe", Email: "zuleika@quibblethorpe.example",
+	Phone: "01632 960777", Street: "77 Quibble Lane"}
 
 var hers = []string{"Quibblethorpe", "quibblethorpe", "960777", "Quibble Lane"}
 
@@ -40,8 +41,11 @@ func (w *world) expectNobody(when string) {
 		w.t.Fatal(err)
 	}
 	for _, args := range [][]string{
-		{"payers", "show", "A00002", "--show-values"}, {"payers", "show", "A00002", "--show-values", "--output", "json"}, {"payers", "list"}, {"payers", "list", "--search", "Quibblethorpe"},
-		{"plan", "list"}, {"attention", "list"}, {"mandates", "list"}, {"webhooks", "list"}, {"status"}, {"ledger", "export", "A00002", "--output", "json"}, {"ledger", "export", "A00001", "--output", "json"}, {"ledger", "export", "A00003", "--output", "json"},
+		{"payers", "show", "A00002", "--show-values"}, {"payers", "show", "A00002", "--show-values", "--output", "json"},
+		{"payers", "list"}, {"payers", "list", "--search", "Quibblethorpe"},
+		{"plan", "list"}, {"attention", "list"}, {"mandates", "list"}, {"webhooks", "list"}, {"status"},
+		{"ledger", "export", "A00002", "--output", "json"}, {"ledger", "export", "A00001", "--output", "json"},
+		{"ledger", "export", "A00003", "--output", "json"},
 		{"mapping", "preview", "--show-values"}, {"plan"},
 	} {
 		r := w.run(args...)
@@ -70,25 +74,31 @@ func TestAPayerWhoWasForgottenDoesNotComeBack(t *testing.T) {
 	backup := w.read("payersync.db")
 	sent := len(w.requests(isWrite))
 	held := decode[payerExport](t, w.expect(exitDone, "ledger", "export", "A00002", "--output", "json"))
-	if text, _ := json.Marshal(held); !strings.Contains(string(text), "Quibblethorpe") || len(held.Changes) == 0 || len(held.Mandates) != 1 || len(held.Requests) == 0 || len(held.LeftOut) == 0 {
+	if text, _ := json.Marshal(held); !strings.Contains(string(text), "Quibblethorpe") || len(held.Changes) == 0 ||
+		len(held.Mandates) != 1 || len(held.Requests) == 0 || len(held.LeftOut) == 0 {
 		t.Errorf("before, this is held: %s", text)
 	}
-	if strings.Contains(w.expect(exitDone, "ledger", "export", "A00002", "--output", "json").out, w.mandateOf("A00002").URL) {
+	if strings.Contains(w.expect(exitDone, "ledger", "export", "A00002", "--output", "json").out,
+		w.mandateOf("A00002").URL) {
 		t.Error("the signing link is exported")
 	}
 
 	if r := w.expect(exitUsage, "ledger", "forget", "A00002", "--yes"); !strings.Contains(r.errOut, "reason") {
 		t.Errorf("without a reason it says %s", r.errOut)
 	}
-	if r := w.expect(exitUsage, "ledger", "forget", "A00002", "--yes", "--reason", "ticket 88"); !strings.Contains(r.errOut, "--mandate-stays") {
+	if r := w.expect(exitUsage, "ledger", "forget", "A00002", "--yes", "--reason",
+		"ticket 88"); !strings.Contains(r.errOut, "--mandate-stays") {
 		t.Errorf("of a mandate that holds it says %s", r.errOut)
 	}
-	done := decode[office.Forgetting](t, w.expect(exitDone, "ledger", "forget", "A00002", "--mandate-stays", "--yes", "--reason", "ticket 88", "--output", "json"))
+	done := decode[office.Forgetting](t,
+		w.expect(exitDone, "ledger", "forget", "A00002", "--mandate-stays", "--yes", "--reason", "ticket 88", "--output",
+			"json"))
 	if !done.Forgotten || done.FilesLater || done.BillingID == "" || done.MandateID == "" {
 		t.Errorf("it reports %+v", done)
 	}
 	w.expectNobody("after she was forgotten")
-	if r := w.run("ledger", "forget", "A00002", "--yes", "--reason", "ticket 88"); r.code != exitDone || !strings.Contains(r.errOut, "was forgotten before") {
+	if r := w.run("ledger", "forget", "A00002", "--yes", "--reason", "ticket 88"); r.code != exitDone ||
+		!strings.Contains(r.errOut, "was forgotten before") {
 		t.Errorf("forgotten again it ends with %d: %s", r.code, r.errOut)
 	}
 
@@ -170,7 +180,8 @@ func TestAnExportIsItsReadersAlone(t *testing.T) {
 		t.Errorf("it has mode %v, %v", info.Mode(), err)
 	}
 	var held state.Holding
-	if err := json.Unmarshal([]byte(w.read("her.json")), &held); err != nil || held.SourceID != "A00001" || !strings.Contains(string(held.Record.Data), "Payer 1") {
+	if err := json.Unmarshal([]byte(w.read("her.json")), &held); err != nil || held.SourceID != "A00001" ||
+		!strings.Contains(string(held.Record.Data), "Payer 1") {
 		t.Errorf("it holds %+v, %v", held, err)
 	}
 	if strings.Contains(w.read("her.json"), "payer2@example.org") {

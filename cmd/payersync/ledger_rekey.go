@@ -38,7 +38,8 @@ If you restored an older backup with its own key, bring it to the newer key with
 			return a.newSealingKey(cmd.Context(), newKey, yes)
 		},
 	}
-	c.Flags().StringVar(&newKey, "new-key", "", "a `FILE` with the new key, as payersync init makes one; the default is to make one")
+	c.Flags().StringVar(&newKey, "new-key", "",
+		"a `FILE` with the new key, as payersync init makes one; the default is to make one")
 	c.Flags().BoolVar(&yes, "yes", false, "ask no question")
 	return c
 }
@@ -62,14 +63,16 @@ func (a *app) newSealingKey(ctx context.Context, newKey string, yes bool) error 
 	}
 	r := newKeyReport{KeyFile: cfg.Ledger.KeyFile}
 	a.Say("Everything sealed in %s would be sealed with a new key. Older backups open only with the old one, which is kept.", show.Visible(cfg.Ledger.Path))
-	if yes, err = a.Confirms(ctx, yes, "cannot change the sealing key without a yes, so nothing was done", "Shall the ledger have a new key?"); err != nil {
+	if yes, err = a.Confirms(ctx, yes, "cannot change the sealing key without a yes, so nothing was done",
+		"Shall the ledger have a new key?"); err != nil {
 		return err
 	}
 	if !yes {
 		a.Say("Nothing was done.")
 		return a.Result(r)
 	}
-	done, err := state.Rekey{NewKey: newKey, By: state.Entry{Actor: actor(), Action: "new sealing key"}}.Rekey(ctx, state.Options{Path: cfg.Ledger.Path, KeyFile: cfg.Ledger.KeyFile, Now: a.now})
+	done, err := state.Rekey{NewKey: newKey, By: state.Entry{Actor: actor(), Action: "new sealing key"}}.Rekey(ctx,
+		state.Options{Path: cfg.Ledger.Path, KeyFile: cfg.Ledger.KeyFile, Now: a.now})
 	switch {
 	case errors.Is(err, state.ErrServed):
 		return fmt.Errorf("cannot change the sealing key: %w; stop it, and say it again", err)
@@ -82,7 +85,8 @@ func (a *app) newSealingKey(ctx context.Context, newKey string, yes bool) error 
 	if done.Resumed {
 		a.Say("An interrupted change of the key is finished.")
 	}
-	a.Say("%s opened with the new key in %s, and nothing with the old one.", connector.Plural(done.Boxes, "value"), show.Visible(r.KeyFile))
+	a.Say("%s opened with the new key in %s, and nothing with the old one.", connector.Plural(done.Boxes, "value"),
+		show.Visible(r.KeyFile))
 	a.Say("The old key is in %s. Older backups need it: move it to their keys, apart from the ledger, and copy the new key there too. Destroy the old key with the last of those backups.", show.Visible(r.OldKey))
 	a.Say("The next sync learns anew what payers look like, and sweeps read the service's list, before anything new is created.")
 	return a.Result(r)

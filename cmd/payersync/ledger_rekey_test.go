@@ -41,7 +41,8 @@ func TestALedgerWithANewKeyGoesOnAsBefore(t *testing.T) {
 	w.run("sync", "--yes")
 	w.expectOnePerRow(append(rows, row{ID: "A00006"}))
 	w.expectNobody("after a newcomer")
-	w.write("payersync.yaml", strings.Replace(w.read("payersync.yaml"), "connections:", "ledger: {key_file: payersync.key.old}\nconnections:", 1))
+	w.write("payersync.yaml",
+		strings.Replace(w.read("payersync.yaml"), "connections:", "ledger: {key_file: payersync.key.old}\nconnections:", 1))
 	if r := w.run("status"); r.code == exitDone || !strings.Contains(r.errOut, "another key") {
 		t.Errorf("with the old key it ends with %d: %s", r.code, r.errOut)
 	}

@@ -26,7 +26,8 @@ payersync serve does this by schedules.retention; use this command if you start
 commands by cron. It writes in small steps, so you may interrupt it, and run it beside
 anything.`,
 		Example: "  payersync ledger retain --dry-run\n  payersync ledger retain",
-		RunE:    a.runs(a.openLedger, func(ctx context.Context, s *session.Session, _ []string) error { return a.retain(ctx, s, dry) }),
+		RunE: a.runs(a.openLedger,
+			func(ctx context.Context, s *session.Session, _ []string) error { return a.retain(ctx, s, dry) }),
 	}
 	c.Flags().BoolVar(&dry, "dry-run", false, "only show the data to erase")
 	return c
@@ -53,10 +54,12 @@ func (a *app) retain(ctx context.Context, s *session.Session, dry bool) (err err
 	if err != nil {
 		return err
 	}
-	a.Say("The bodies of %s, older than %d days, and the details of %s, older than %d days, %s.", connector.Plural(r.Bodies, "webhook"), days.WebhookBodies,
+	a.Say("The bodies of %s, older than %d days, and the details of %s, older than %d days, %s.",
+		connector.Plural(r.Bodies, "webhook"), days.WebhookBodies,
 		connector.Plural(r.Details, "change"), days.ChangeDetails, what)
 	if r.Reasons > 0 {
-		a.Say("So it is with why %s ended, as the billing service said it, after thirteen months.", connector.Plural(r.Reasons, "mandate"))
+		a.Say("So it is with why %s ended, as the billing service said it, after thirteen months.",
+			connector.Plural(r.Reasons, "mandate"))
 	}
 	return a.Result(r)
 }

@@ -40,7 +40,9 @@ func TestABackupWhileABackfillWritesIsWholeAndDoublesNobody(t *testing.T) {
 // links are not requested, and every run says so.
 func (w *world) settleRestore() {
 	w.t.Helper()
-	statetest.Counted(w.t, w.path("payersync.db"), fmt.Sprintf("UPDATE ledger SET restored_at = '%s'; SELECT 'moved', 1", time.Now().Add(-time.Hour).UTC().Format("2006-01-02T15:04:05.000Z")))
+	statetest.Counted(w.t, w.path("payersync.db"),
+		fmt.Sprintf("UPDATE ledger SET restored_at = '%s'; SELECT 'moved', 1",
+			time.Now().Add(-time.Hour).UTC().Format("2006-01-02T15:04:05.000Z")))
 }
 
 // perBackfill is how many backups are made of one backfill.
@@ -105,7 +107,8 @@ func TestARestoredLedgerWaitsForProofBeforeItCreates(t *testing.T) {
 	if n := len(w.expect(exitDone, "payers", "list", "--output", "json").out); n == 0 {
 		t.Error("a dry run left nothing")
 	}
-	done := decode[restoreReport](t, w.expect(exitDone, "ledger", "restore", backup.Path, "--yes", "--reason", "the disk failed", "--output", "json"))
+	done := decode[restoreReport](t,
+		w.expect(exitDone, "ledger", "restore", backup.Path, "--yes", "--reason", "the disk failed", "--output", "json"))
 	if !done.Done || len(done.Kept) == 0 || done.RestoredAt == "" {
 		t.Errorf("a restore tells %+v", done)
 	}
@@ -149,7 +152,8 @@ func TestAnEncryptedBackupIsVerifiedAndRestored(t *testing.T) {
 	w.write("key.txt", id.String()+"\n")
 	w.write("other.txt", other.String()+"\n")
 	folder := t.TempDir()
-	w.edit("payersync.yaml", "guards:", "backup: {folder: "+folder+", keep: 1, recipients: ["+id.Recipient().String()+"]}\nguards:")
+	w.edit("payersync.yaml", "guards:",
+		"backup: {folder: "+folder+", keep: 1, recipients: ["+id.Recipient().String()+"]}\nguards:")
 	w.expect(exitDone, "ledger", "backup")
 	w.expect(exitDone, "ledger", "backup")
 	files, err := filepath.Glob(filepath.Join(folder, "*.db.age"))
@@ -161,8 +165,11 @@ func TestAnEncryptedBackupIsVerifiedAndRestored(t *testing.T) {
 		t.Errorf("an id stands in it in the clear (%v)", err)
 	}
 	w.expect(exitDone, "ledger", "verify", files[0], "--identity", w.path("key.txt"))
-	for args, want := range map[string]string{"": "--identity FILE", "--identity " + w.path("other.txt"): "for somebody else"} {
-		if r := w.expect(exitFailed, append([]string{"ledger", "restore", files[0], "--yes"}, strings.Fields(args)...)...); !strings.Contains(r.errOut, want) {
+	for args, want := range map[string]string{"": "--identity FILE", "--identity " +
+		w.path("other.txt"): "for somebody else"} {
+		if r := w.expect(exitFailed,
+			append([]string{"ledger", "restore", files[0], "--yes"}, strings.Fields(args)...)...); !strings.Contains(r.errOut,
+			want) {
 			t.Errorf("with %q it says %s", args, r.errOut)
 		}
 	}
@@ -178,7 +185,8 @@ func TestARestoreIsRefusedWhileServeRuns(t *testing.T) {
 	w.expect(exitDone, "sync")
 	backup := decode[backupReport](t, w.expect(exitDone, "ledger", "backup", t.TempDir(), "--output", "json"))
 	serve := w.serve()
-	if r := w.expect(exitFailed, "ledger", "restore", backup.Path, "--yes"); !strings.Contains(r.errOut, "the service works on it; stop that first") {
+	if r := w.expect(exitFailed, "ledger", "restore", backup.Path, "--yes"); !strings.Contains(r.errOut,
+		"the service works on it; stop that first") {
 		t.Errorf("it says %s", r.errOut)
 	}
 	serve.signal(syscall.SIGKILL)
@@ -192,7 +200,8 @@ func TestServeMakesBackupsByItsSchedule(t *testing.T) {
 	w := newWorld(t, people(3))
 	w.expect(exitDone, "sync")
 	folder := t.TempDir()
-	w.edit("payersync.yaml", "guards:", "schedules: {backup: \"@every 1s\"}\nbackup: {folder: "+folder+", keep: 2}\nguards:")
+	w.edit("payersync.yaml", "guards:",
+		"schedules: {backup: \"@every 1s\"}\nbackup: {folder: "+folder+", keep: 2}\nguards:")
 	serve := w.serve()
 	eventually(t, "three backups", func() bool { return strings.Count(serve.errOut.String(), `"backup made"`) >= 3 })
 	serve.stop()
@@ -237,7 +246,8 @@ func TestADamagedLedgerIsToldRowByRow(t *testing.T) {
 	if told.OK || len(told.Damage) == 0 || told.Damage[0].Check == "" {
 		t.Errorf("it tells %+v", told)
 	}
-	if r := w.expect(exitFailed, "ledger", "restore", w.path("damaged.db"), "--yes"); !strings.Contains(r.errOut, "it is damaged") {
+	if r := w.expect(exitFailed, "ledger", "restore", w.path("damaged.db"), "--yes"); !strings.Contains(r.errOut,
+		"it is damaged") {
 		t.Errorf("a restore says %s", r.errOut)
 	}
 	w.expect(exitDone, "ledger", "verify")
@@ -255,15 +265,18 @@ func TestALedgerOrBackupWithATriggerOfSomebodyElseIsRefused(t *testing.T) {
 	const trigger = "CREATE TRIGGER spy AFTER UPDATE ON ledger BEGIN DELETE FROM alarms; END"
 	statetest.Books(t, backup.Path, trigger)
 	const says = `payersync did not make the trigger "spy" on "ledger"`
-	for _, args := range [][]string{{"ledger", "verify", backup.Path}, {"ledger", "restore", backup.Path, "--yes"}, {"ledger", "restore", backup.Path, "--dry-run"}} {
-		if r := w.expect(exitFailed, args...); !strings.Contains(r.errOut, says) || !strings.Contains(r.errOut, "Take another backup") {
+	for _, args := range [][]string{{"ledger", "verify", backup.Path}, {"ledger", "restore", backup.Path, "--yes"},
+		{"ledger", "restore", backup.Path, "--dry-run"}} {
+		if r := w.expect(exitFailed, args...); !strings.Contains(r.errOut, says) ||
+			!strings.Contains(r.errOut, "Take another backup") {
 			t.Errorf("%v says %s%s", args, r.out, r.errOut)
 		}
 	}
 	w.expect(exitDone, "sync")
 	statetest.Books(t, w.path("payersync.db"), trigger)
 	for _, args := range [][]string{{"status"}, {"sync"}, {"ledger", "verify"}, {"ledger", "backup", t.TempDir()}} {
-		if r := w.run(args...); r.code == exitDone || !strings.Contains(r.errOut, says) || !strings.Contains(r.errOut, "Nothing was written to it") {
+		if r := w.run(args...); r.code == exitDone || !strings.Contains(r.errOut, says) ||
+			!strings.Contains(r.errOut, "Nothing was written to it") {
 			t.Errorf("%v ends with %d and says %s%s", args, r.code, r.out, r.errOut)
 		}
 	}

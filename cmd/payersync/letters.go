@@ -29,8 +29,10 @@ func (a *app) lettersCmd() *cobra.Command {
 reminders by letters.steps, each once. The first letters wait for your approval.`,
 		Example: "  payersync letters preview --test --to me@harbour.example\n  payersync letters plan\n  payersync letters approve",
 	}
-	return subcommands(c, a.lettersPlanCmd(), a.lettersApproveCmd(), also(also(a.lettersSendCmd(), "again", a.lettersAgainCmd()), "arrived", a.lettersArrivedCmd()),
-		also(a.lettersPauseCmd(), "undo", a.lettersResumeCmd()), a.lettersStopCmd(), a.lettersContinueCmd(), a.lettersListCmd(), a.lettersShowCmd(),
+	return subcommands(c, a.lettersPlanCmd(), a.lettersApproveCmd(),
+		also(also(a.lettersSendCmd(), "again", a.lettersAgainCmd()), "arrived", a.lettersArrivedCmd()),
+		also(a.lettersPauseCmd(), "undo", a.lettersResumeCmd()), a.lettersStopCmd(), a.lettersContinueCmd(),
+		a.lettersListCmd(), a.lettersShowCmd(),
 		also(a.lettersPreviewCmd(), "test", a.lettersTestCmd()), a.lettersBouncedCmd())
 }
 
@@ -62,7 +64,8 @@ func lettersOf(s *session.Session) (*office.Letters, error) {
 }
 
 // withLetters opens the resources of a letters command.
-func (a *app) withLetters(ctx context.Context, open func(context.Context) (*session.Session, error), do func(*session.Session, *office.Letters) error) error {
+func (a *app) withLetters(ctx context.Context, open func(context.Context) (*session.Session, error),
+	do func(*session.Session, *office.Letters) error) error {
 	return a.with(ctx, open, func(s *session.Session) error {
 		l, err := lettersOf(s)
 		if err != nil {
@@ -139,18 +142,25 @@ func sentExit(r letters.Result) error {
 
 func (a *app) showSent(r letters.Result, paused []string) error {
 	if a.JSON() {
-		out := sentLetters{r.Sent, r.Refused, r.Deferred, r.Unclear, r.Kept, r.Waiting, r.Left, r.Abandoned, r.Closed, []letterHold{}}
-		out.Holds = append(out.Holds, connector.Map(r.Holds, func(h letters.Hold) letterHold { return letterHold{h.Code, h.Connection, h.Text, h.Person} })...)
+		out := sentLetters{r.Sent, r.Refused, r.Deferred, r.Unclear, r.Kept, r.Waiting, r.Left, r.Abandoned, r.Closed,
+			[]letterHold{}}
+		out.Holds = append(out.Holds,
+			connector.Map(r.Holds, func(h letters.Hold) letterHold {
+				return letterHold{h.Code, h.Connection, h.Text,
+					h.Person}
+			})...)
 		return show.JSON(a.Out, out)
 	}
 	if r.Closed {
 		_, err := fmt.Fprintf(a.Out, "No letter leaves now: letters.window is closed. %s\n", opensAt(r.Opens, time.Time{}))
 		return err
 	}
-	_, err := fmt.Fprintf(a.Out, "%s sent, %d refused, %d put off, %d unclear, %d looked at and not sent; %d wait for a person, %d are left.\n",
+	_, err := fmt.Fprintf(a.Out,
+		"%s sent, %d refused, %d put off, %d unclear, %d looked at and not sent; %d wait for a person, %d are left.\n",
 		connector.Plural(r.Sent, "letter"), r.Refused, r.Deferred, r.Unclear, r.Kept, r.Waiting, r.Left)
 	if r.Abandoned > 0 {
-		fmt.Fprintf(a.Out, "payersync stopped before it knew the outcome of %s: payersync letters list --state unclear\n", connector.Plural(r.Abandoned, "letter"))
+		fmt.Fprintf(a.Out, "payersync stopped before it knew the outcome of %s: payersync letters list --state unclear\n",
+			connector.Plural(r.Abandoned, "letter"))
 	}
 	a.printHolds(r.Holds)
 	for _, line := range paused {
@@ -195,7 +205,8 @@ func sendLetters(ctx context.Context, s *session.Session) error {
 		return err
 	}
 	d.Report = func(e letters.Event) {
-		s.Log.WithFields(logrus.Fields{"connection": e.Connection, "mandate": e.MandateID, "kind": e.Kind, "state": e.State, "answer": e.Answer}).Info("letter")
+		s.Log.WithFields(logrus.Fields{"connection": e.Connection, "mandate": e.MandateID, "kind": e.Kind, "state": e.State,
+			"answer": e.Answer}).Info("letter")
 	}
 	res, err := d.Run(ctx)
 	if errors.Is(err, letters.ErrBusy) {
@@ -205,7 +216,8 @@ func sendLetters(ctx context.Context, s *session.Session) error {
 	if res.Sent+res.Refused+res.Deferred+res.Unclear+res.Kept+res.Abandoned > 0 {
 		level = logrus.InfoLevel
 	}
-	s.Log.WithFields(logrus.Fields{"sent": res.Sent, "refused": res.Refused, "deferred": res.Deferred, "unclear": res.Unclear, "kept": res.Kept, "waiting": res.Waiting, "left": res.Left}).Log(level, "letters looked for")
+	s.Log.WithFields(logrus.Fields{"sent": res.Sent, "refused": res.Refused, "deferred": res.Deferred,
+		"unclear": res.Unclear, "kept": res.Kept, "waiting": res.Waiting, "left": res.Left}).Log(level, "letters looked for")
 	return err
 }
 
@@ -218,7 +230,9 @@ func renewLinks(ctx context.Context, s *session.Session, old []state.RecordID) e
 			return err
 		}
 	}
-	_, err := mandatesOf(s).Fetch(ctx, office.Fetching{Payers: payers, By: syncer.Operator{Name: "schedule", Reason: "their signing links are too old for the next letter"}})
+	_, err := mandatesOf(s).Fetch(ctx,
+		office.Fetching{Payers: payers,
+			By: syncer.Operator{Name: "schedule", Reason: "their signing links are too old for the next letter"}})
 	switch {
 	case errors.Is(err, office.ErrNotAsked):
 		return nil // they wait for a person, with a finding

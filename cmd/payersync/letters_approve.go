@@ -70,7 +70,8 @@ func (a *app) approveLetters(ctx context.Context, l *office.Letters, batch strin
 		a.Say("No letter waits for approval. payersync letters plan shows due and single waiting letters.")
 		return a.Result(approvedReport{})
 	case batch != "" && batch != p.Batch.Hash:
-		return fmt.Errorf("other letters than those of %s wait now: run payersync letters approve, and review them again", show.Visible(batch))
+		return fmt.Errorf("other letters than those of %s wait now: run payersync letters approve, and review them again",
+			show.Visible(batch))
 	}
 	if !a.JSON() {
 		if err := a.printBatch(ctx, l, p.Batch.Letters); err != nil {
@@ -92,13 +93,15 @@ func (a *app) approveLetters(ctx context.Context, l *office.Letters, batch strin
 	if err != nil {
 		return err
 	}
-	a.Say("%s may leave while payersync serve runs, %d a minute. %s", connector.Plural(approved, "letter"), l.Desk.Settings.PerMinute, opensAt(l.Desk.Opens(p), p.At))
+	a.Say("%s may leave while payersync serve runs, %d a minute. %s", connector.Plural(approved, "letter"),
+		l.Desk.Settings.PerMinute, opensAt(l.Desk.Opens(p), p.At))
 	return a.Result(approvedReport{p.Batch.Hash, approved})
 }
 
 // printBatch prints letters, and the first of them in full: one of each kind first.
 func (a *app) printBatch(ctx context.Context, l *office.Letters, batch []letters.Next) error {
-	if err := eachLetterRow(ctx, l, batch, func(r letterRow) error { return a.printLetterRow(r, true) }); err != nil || l.Desk.Settings.Templates == nil {
+	if err := eachLetterRow(ctx, l, batch, func(r letterRow) error { return a.printLetterRow(r, true) }); err != nil ||
+		l.Desk.Settings.Templates == nil {
 		return err
 	}
 	for _, x := range office.Examples(batch) {
@@ -106,7 +109,8 @@ func (a *app) printBatch(ctx context.Context, l *office.Letters, batch []letters
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(a.Out, "\n--- %s to %s/%s ---\n%s\n", x.Kind, show.Visible(x.Connection), show.Visible(x.SourceID), inLines(text))
+		fmt.Fprintf(a.Out, "\n--- %s to %s/%s ---\n%s\n", x.Kind, show.Visible(x.Connection), show.Visible(x.SourceID),
+			inLines(text))
 	}
 	return nil
 }
@@ -120,7 +124,8 @@ func inLines(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-func (a *app) approveAlone(ctx context.Context, s *session.Session, l *office.Letters, names []string, connection string, yes bool, by syncer.Operator) error {
+func (a *app) approveAlone(ctx context.Context, s *session.Session, l *office.Letters, names []string,
+	connection string, yes bool, by syncer.Operator) error {
 	p, err := l.Desk.Look(ctx)
 	if err != nil {
 		return err

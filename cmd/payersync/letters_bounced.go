@@ -62,14 +62,16 @@ func (a *app) noteBounce(ctx context.Context, s *session.Session, arg string, by
 	if arg != "-" {
 		f, err := os.Open(arg) //nolint:gosec // the caller names the file; anything but a report is refused, and not shown
 		if err != nil {
-			return usage.Errorf("cannot read the report: %q is neither an e-mail address nor a readable file: %v", arg, errors.Unwrap(err))
+			return usage.Errorf("cannot read the report: %q is neither an e-mail address nor a readable file: %v", arg,
+				errors.Unwrap(err))
 		}
 		report = f
 	}
 	got, err := bounces.Report(ctx, report, by)
 	err = errors.Join(err, report.Close())
 	if office.NoReport(err) {
-		return usage.Errorf("cannot use the report: %v; if you know the address, name it: payersync letters bounced ADDRESS", err)
+		return usage.Errorf("cannot use the report: %v; if you know the address, name it: payersync letters bounced ADDRESS",
+			err)
 	}
 	if err != nil {
 		return err
@@ -94,7 +96,9 @@ func (a *app) reviveAddress(ctx context.Context, s *session.Session, arg string,
 			return err
 		}
 		var sure bool
-		if _, sure, err = a.act(ctx, s, office.Decision{Act: connector.ActResume, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}}, asksInWalk, by.Reason, false); err == nil && !sure {
+		if _, sure, err = a.act(ctx, s,
+			office.Decision{Act: connector.ActResume, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}},
+			asksInWalk, by.Reason, false); err == nil && !sure {
 			return nil
 		}
 	}

@@ -20,7 +20,8 @@ func TestBouncedTakesAReportOrAPersonsWord(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := l.Do(t.Context(), func(tx *state.Tx) error {
-		return tx.NoteLetterAddress(state.RecordID{Connection: "acme", SourceID: "A00001"}, l.RecipientHash("ada@bakery.example"))
+		return tx.NoteLetterAddress(state.RecordID{Connection: "acme", SourceID: "A00001"},
+			l.RecipientHash("ada@bakery.example"))
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -47,11 +48,13 @@ func TestBouncedTakesAReportOrAPersonsWord(t *testing.T) {
 		{[]string{"A00001", "--undo"}, exitUsage, "needs a reason"},
 		{[]string{"A00002", "--undo", "--reason", "x"}, exitFailed, "name the address itself"},
 	} {
-		if r := w.run(append([]string{"letters", "bounced"}, step.args...)...); r.code != step.code || !strings.Contains(r.out+r.errOut, step.want) {
+		if r := w.run(append([]string{"letters", "bounced"}, step.args...)...); r.code != step.code ||
+			!strings.Contains(r.out+r.errOut, step.want) {
 			t.Errorf("%q ended with %d:\n%s%s", step.args, r.code, r.out, r.errOut)
 		}
 	}
-	if r := w.run("attention", "list"); !strings.Contains(r.out, connector.ReasonAddressBounced.Sentence()) || strings.Contains(r.out, "bakery.example") {
+	if r := w.run("attention", "list"); !strings.Contains(r.out, connector.ReasonAddressBounced.Sentence()) ||
+		strings.Contains(r.out, "bakery.example") {
 		t.Errorf("told is:\n%s", r.out)
 	}
 	if !w.audited("by hand") {

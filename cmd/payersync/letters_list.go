@@ -38,10 +38,12 @@ type keptLetter struct {
 }
 
 func keptOf(l state.Letter) keptLetter {
-	return keptLetter{l.ID, l.Connection, l.SourceID, l.MandateID, l.Step, l.Kind, l.State, l.MessageID, l.Attempts, l.SendingAt, l.EndedAt, l.Answer, l.Word}
+	return keptLetter{l.ID, l.Connection, l.SourceID, l.MandateID, l.Step, l.Kind, l.State, l.MessageID, l.Attempts,
+		l.SendingAt, l.EndedAt, l.Answer, l.Word}
 }
 
-var letterStates = []state.MessageState{state.MessageFrozen, state.MessageSending, state.MessageSent, state.MessageRefused, state.MessageDeferred, state.MessageUnclear, state.MessageVoid}
+var letterStates = []state.MessageState{state.MessageFrozen, state.MessageSending, state.MessageSent,
+	state.MessageRefused, state.MessageDeferred, state.MessageUnclear, state.MessageVoid}
 
 func (a *app) lettersListCmd() *cobra.Command {
 	var in, connection string
@@ -171,8 +173,9 @@ as for any letter.`, "It is sent once more when its turn comes.")
 
 func (a *app) lettersWordCmd(call, short, word, long, done string) *cobra.Command {
 	return &cobra.Command{
-		Use: word + " LETTER", Short: short, Long: long + " The audit log keeps who said so.", Example: "  payersync letters list --state unclear\n  payersync letters " + call + " 12",
-		Args: cobra.ExactArgs(1),
+		Use: word + " LETTER", Short: short, Long: long + " The audit log keeps who said so.",
+		Example: "  payersync letters list --state unclear\n  payersync letters " + call + " 12",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withLetters(cmd.Context(), a.openLedger, func(s *session.Session, l *office.Letters) error {
 				letter, err := oneLetter(cmd.Context(), s, args[0])

@@ -60,12 +60,19 @@ type letterBatch struct {
 }
 
 // letterPlanOf returns the plan's letters for display.
-func (a *app) letterPlanOf(ctx context.Context, l *office.Letters, p *letters.Plan, connection string, which func(letters.Next) bool, limit int) (out letterPlan, more bool, err error) {
-	out = letterPlan{At: p.At, Opens: l.Desk.Opens(p), Holds: []letterHold{}, Paused: []string{}, Waits: letterBatch{Hash: p.Batch.Hash, Letters: len(p.Batch.Letters), Why: []string{}}, Count: map[letters.What]int{}, Why: map[letters.Why]int{}}
+func (a *app) letterPlanOf(ctx context.Context, l *office.Letters, p *letters.Plan, connection string,
+	which func(letters.Next) bool, limit int) (out letterPlan, more bool, err error) {
+	out = letterPlan{At: p.At, Opens: l.Desk.Opens(p), Holds: []letterHold{}, Paused: []string{},
+		Waits: letterBatch{Hash: p.Batch.Hash, Letters: len(p.Batch.Letters), Why: []string{}}, Count: map[letters.What]int{},
+		Why: map[letters.Why]int{}}
 	if out.Paused, err = pausesOf(ctx, l); err != nil {
 		return out, false, err
 	}
-	out.Holds = append(out.Holds, connector.Map(p.Holds, func(h letters.Hold) letterHold { return letterHold{h.Code, h.Connection, h.Text, h.Person} })...)
+	out.Holds = append(out.Holds,
+		connector.Map(p.Holds, func(h letters.Hold) letterHold {
+			return letterHold{h.Code, h.Connection, h.Text,
+				h.Person}
+		})...)
 	out.Waits.Why = append(out.Waits.Why, connector.Map(p.Batch.Why, func(b letters.Brake) string { return b.Text })...)
 	for _, x := range p.Next {
 		if connection != "" && x.Connection != connection {
@@ -94,7 +101,8 @@ func eachLetterRow(ctx context.Context, l *office.Letters, shown []letters.Next,
 			return err
 		}
 		for _, x := range named {
-			row := letterRow{x.Connection, x.SourceID, x.Label.Number, x.Label.Name, x.Label.Email, x.MandateID, x.What, x.Why, x.Why.Sentence(), x.Step, x.Kind, "", x.Sent, x.LastAt}
+			row := letterRow{x.Connection, x.SourceID, x.Label.Number, x.Label.Name, x.Label.Email, x.MandateID, x.What, x.Why,
+				x.Why.Sentence(), x.Step, x.Kind, "", x.Sent, x.LastAt}
 			if x.On != (letters.Day{}) {
 				row.On = x.On.String()
 			}
@@ -127,7 +135,8 @@ reason why its next letter is not due. The command asks, changes and sends nothi
 					return err
 				}
 				plan, more, err := a.letterPlanOf(cmd.Context(), l, p, connection, func(x letters.Next) bool {
-					return (connection == "" || x.Connection == connection) && (all || x.What == letters.Due || x.What == letters.Waits)
+					return (connection == "" || x.Connection == connection) &&
+						(all || x.What == letters.Due || x.What == letters.Waits)
 				}, a.limitOf(cmd))
 				if err != nil {
 					return err
@@ -155,8 +164,10 @@ func (a *app) printLetterPlan(ctx context.Context, l *office.Letters, p letterPl
 	if err := eachLetterRow(ctx, l, p.shown, func(r letterRow) error { return a.printLetterRow(r, false) }); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.Out, "%s due, %d wait for a person, %d paused, %d later, %d stopped, %d finished.\n", connector.Plural(p.Count[letters.Due], "letter"),
-		p.Count[letters.Waits], p.Count[letters.Paused], p.Count[letters.Later], p.Count[letters.Stopped], p.Count[letters.Finished])
+	fmt.Fprintf(a.Out, "%s due, %d wait for a person, %d paused, %d later, %d stopped, %d finished.\n",
+		connector.Plural(p.Count[letters.Due], "letter"),
+		p.Count[letters.Waits], p.Count[letters.Paused], p.Count[letters.Later], p.Count[letters.Stopped],
+		p.Count[letters.Finished])
 	if p.Count[letters.Due] > 0 && len(p.Holds) == 0 && !p.Opens.Equal(p.At) {
 		fmt.Fprintln(a.Out, opensAt(p.Opens, p.At))
 	}
@@ -167,7 +178,8 @@ func (a *app) printLetterPlan(ctx context.Context, l *office.Letters, p letterPl
 		fmt.Fprintln(a.Out, show.Visible(s))
 	}
 	if p.Waits.Letters > 0 {
-		fmt.Fprintf(a.Out, "%s together: %s To see and approve them: payersync letters approve\n", waitTogether(p.Waits.Letters), strings.Join(p.Waits.Why, " "))
+		fmt.Fprintf(a.Out, "%s together: %s To see and approve them: payersync letters approve\n",
+			waitTogether(p.Waits.Letters), strings.Join(p.Waits.Why, " "))
 	}
 	return nil
 }

@@ -36,11 +36,15 @@ func kindNames() (names []string) {
 // write returns the letter, and its templates.
 func (e letterExample) write(cfg *config.Config) (templates.Letter, *templates.Set, error) {
 	if !slices.Contains(kindNames(), e.kind) {
-		return templates.Letter{}, nil, usage.Errorf("there is no letter %q%s; choose one of %s", e.kind, didYouMean(e.kind, kindNames()), strings.Join(kindNames(), ", "))
+		return templates.Letter{}, nil,
+			usage.Errorf("there is no letter %q%s; choose one of %s", e.kind, didYouMean(e.kind, kindNames()),
+				strings.Join(kindNames(), ", "))
 	}
 	language := cmp.Or(e.language, cfg.Letters.Languages[0])
 	if !slices.Contains(cfg.Letters.Languages, language) {
-		return templates.Letter{}, nil, usage.Errorf("there are no letters in %q; letters.languages has %s, and more can be added there", language, strings.Join(cfg.Letters.Languages, ", "))
+		return templates.Letter{}, nil,
+			usage.Errorf("there are no letters in %q; letters.languages has %s, and more can be added there", language,
+				strings.Join(cfg.Letters.Languages, ", "))
 	}
 	shown := *cfg
 	if len(shown.Letters.LinkHosts) == 0 {
@@ -85,7 +89,8 @@ mistake, the command prints the file, line and column. Nothing is sent.`,
 			if err != nil {
 				return err
 			}
-			return a.Answer(letterReport{letter.Subject, letter.Text, letter.HTML, set.Version()}, "Subject: %s\n\n%s", letter.Subject, letter.Text)
+			return a.Answer(letterReport{letter.Subject, letter.Text, letter.HTML, set.Version()}, "Subject: %s\n\n%s",
+				letter.Subject, letter.Text)
 		},
 	}
 	example.flags(c)
@@ -136,7 +141,8 @@ func (a *app) testLetter(ctx context.Context, cfg *config.Config, example letter
 	}
 	_, domain, _ := strings.Cut(settings.Address, "@")
 	letter.Subject = "Test: " + letter.Subject
-	message, err := set.Message(letter, templates.Envelope{To: to, MessageID: "test-" + rand.Text() + "@" + domain, Date: a.now()})
+	message, err := set.Message(letter,
+		templates.Envelope{To: to, MessageID: "test-" + rand.Text() + "@" + domain, Date: a.now()})
 	if err != nil {
 		return err
 	}

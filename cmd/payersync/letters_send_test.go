@@ -15,14 +15,21 @@ func TestLettersThatAreHeldEndWithAStatusAndTheNextStep(t *testing.T) {
 		code   int
 		next   string
 	}{
-		"unclear letters":             {letters.Result{Holds: []letters.Hold{{Code: letters.HoldUnclear, Text: "Of 5 letters nobody knows."}}}, exitAttention, "payersync letters list --state unclear"},
-		"a mistake":                   {letters.Result{Holds: []letters.Hold{{Code: letters.HoldMapping, Connection: "acme", Text: "It has a mistake."}}}, exitAttention, "payersync mapping check acme"},
-		"old books":                   {letters.Result{Holds: []letters.Hold{{Code: letters.HoldSource, Connection: "acme", Text: "They were not read."}}}, exitAttention, "payersync sync acme"},
-		"an old list":                 {letters.Result{Holds: []letters.Hold{{Code: letters.HoldSweep, Text: "It was not read."}}}, exitAttention, "payersync sweep"},
-		"a folder that is not shared": {letters.Result{Holds: []letters.Hold{{Code: letters.HoldJournal, Text: "It is not shared."}}}, exitAttention, "payersync help many-machines"},
-		"a restore":                   {letters.Result{Holds: []letters.Hold{{Code: letters.HoldRestored, Text: "It was put back.", Person: true}}}, exitApproval, "payersync letters continue --reason TEXT"},
-		"no sender":                   {letters.Result{Holds: []letters.Hold{{Code: letters.HoldSender, Text: "payersync does not write."}}}, exitDone, ""},
-		"nothing":                     {letters.Result{Sent: 3}, exitDone, ""},
+		"unclear letters": {letters.Result{Holds: []letters.Hold{{Code: letters.HoldUnclear,
+			Text: "Of 5 letters nobody knows."}}}, exitAttention, "payersync letters list --state unclear"},
+		"a mistake": {letters.Result{Holds: []letters.Hold{{Code: letters.HoldMapping, Connection: "acme",
+			Text: "It has a mistake."}}}, exitAttention, "payersync mapping check acme"},
+		"old books": {letters.Result{Holds: []letters.Hold{{Code: letters.HoldSource, Connection: "acme",
+			Text: "They were not read."}}}, exitAttention, "payersync sync acme"},
+		"an old list": {letters.Result{Holds: []letters.Hold{{Code: letters.HoldSweep,
+			Text: "It was not read."}}}, exitAttention, "payersync sweep"},
+		"a folder that is not shared": {letters.Result{Holds: []letters.Hold{{Code: letters.HoldJournal,
+			Text: "It is not shared."}}}, exitAttention, "payersync help many-machines"},
+		"a restore": {letters.Result{Holds: []letters.Hold{{Code: letters.HoldRestored,
+			Text: "It was put back.", Person: true}}}, exitApproval, "payersync letters continue --reason TEXT"},
+		"no sender": {letters.Result{Holds: []letters.Hold{{Code: letters.HoldSender,
+			Text: "payersync does not write."}}}, exitDone, ""},
+		"nothing": {letters.Result{Sent: 3}, exitDone, ""},
 	} {
 		err := sentExit(test.result)
 		var code exitError
@@ -30,7 +37,8 @@ func TestLettersThatAreHeldEndWithAStatusAndTheNextStep(t *testing.T) {
 			t.Errorf("%s: it ends with %d, want %d", name, code, test.code)
 		}
 		for _, h := range test.result.Holds {
-			if next := (letterHold{h.Code, h.Connection, h.Text, h.Person}).next(); !strings.Contains(next, test.next) || test.next == "" && next != "" {
+			if next := (letterHold{h.Code, h.Connection, h.Text, h.Person}).next(); !strings.Contains(next, test.next) ||
+				test.next == "" && next != "" {
 				t.Errorf("%s: the next step is %q, want %q", name, next, test.next)
 			}
 		}

@@ -43,7 +43,8 @@ letters resume. No letters pile up: payersync skips the missed steps.`,
 			})
 		},
 	}
-	c.Flags().StringVar(&until, "until", "", "the first `DATE` on which they leave again; without it until they are resumed")
+	c.Flags().StringVar(&until, "until", "",
+		"the first `DATE` on which they leave again; without it until they are resumed")
 	c.Flags().StringVar(&connection, "connection", "", "only this connection")
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
 	return c
@@ -153,9 +154,11 @@ hash.`,
 					return a.Result(map[string]int{"taken_back": n})
 				}
 				if address != "" {
-					err = l.Desk.Stop(cmd.Context(), id, address, day, state.Entry{Actor: actor(), Action: "stop letters", Subject: "an address", Reason: note})
+					err = l.Desk.Stop(cmd.Context(), id, address, day,
+						state.Entry{Actor: actor(), Action: "stop letters", Subject: "an address", Reason: note})
 				} else {
-					_, _, err = a.act(cmd.Context(), s, office.Decision{Act: connector.ActStopLetters, Record: id, Until: day}, asksInWalk, note, false)
+					_, _, err = a.act(cmd.Context(), s, office.Decision{Act: connector.ActStopLetters, Record: id, Until: day},
+						asksInWalk, note, false)
 				}
 				if err != nil {
 					return err
@@ -173,9 +176,11 @@ hash.`,
 }
 
 // unstop ends the stops of the letters to a payer, or to an address, and returns how many there were.
-func (a *app) unstop(ctx context.Context, s *session.Session, l *office.Letters, id state.RecordID, address, note string) (int, error) {
+func (a *app) unstop(ctx context.Context, s *session.Session, l *office.Letters, id state.RecordID, address,
+	note string) (int, error) {
 	if address != "" {
-		return l.Desk.Unstop(ctx, id, address, state.Entry{Actor: actor(), Action: "let letters go again", Subject: "an address", Reason: note})
+		return l.Desk.Unstop(ctx, id, address,
+			state.Entry{Actor: actor(), Action: "let letters go again", Subject: "an address", Reason: note})
 	}
 	out, _, err := a.act(ctx, s, office.Decision{Act: connector.ActAllowLetters, Record: id}, asksInWalk, note, false)
 	return out.Count, err

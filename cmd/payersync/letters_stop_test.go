@@ -28,7 +28,8 @@ func TestServeTakesTheWordOfARecipient(t *testing.T) {
 		method string
 		stops  int
 	}{{http.MethodGet, 0}, {http.MethodPost, 1}, {http.MethodPost, 1}} {
-		r, err := http.NewRequestWithContext(t.Context(), step.method, address, strings.NewReader("List-Unsubscribe=One-Click"))
+		r, err := http.NewRequestWithContext(t.Context(), step.method, address,
+			strings.NewReader("List-Unsubscribe=One-Click"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +46,8 @@ func TestServeTakesTheWordOfARecipient(t *testing.T) {
 	}
 	serve.signal(syscall.SIGTERM)
 	r := serve.wait()
-	if !strings.Contains(r.errOut, "a recipient wants no more letters") || strings.Contains(r.errOut, token) || strings.Contains(r.errOut, "A00001") {
+	if !strings.Contains(r.errOut, "a recipient wants no more letters") || strings.Contains(r.errOut, token) ||
+		strings.Contains(r.errOut, "A00001") {
 		t.Errorf("the log says:\n%s", r.errOut)
 	}
 }

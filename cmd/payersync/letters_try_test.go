@@ -34,14 +34,17 @@ func TestATestLetterReachesWhoeverIsNamedWithNobodysData(t *testing.T) {
 	w := newWorld(t, people(2))
 	box := mailtest.New(t, mail.NoTLS)
 	w.letters(box.Address, "")
-	if r := w.expect(exitDone, "letters", "preview", "--test", "--to", "me@harbour.example", "--kind", "reminder", "--language", "de"); !strings.Contains(r.out, "The mail server took the letter: ") {
+	if r := w.expect(exitDone, "letters", "preview", "--test", "--to", "me@harbour.example", "--kind", "reminder",
+		"--language", "de"); !strings.Contains(r.out, "The mail server took the letter: ") {
 		t.Errorf("it says %s", r.out)
 	}
 	got := box.Received()
-	if len(got) != 1 || len(got[0].To) != 1 || got[0].To[0] != "me@harbour.example" || got[0].From != "accounts@harbour.example" {
+	if len(got) != 1 || len(got[0].To) != 1 || got[0].To[0] != "me@harbour.example" ||
+		got[0].From != "accounts@harbour.example" {
 		t.Fatalf("it came as %+v", got)
 	}
-	for _, want := range []string{"Subject: Test: Harbour Bakery accounts: Ihr Lastschriftmandat ist noch offen", "Guten Tag Maureen Tideswell", "https://pay.harbour.example/sign/EXAMPLE-not-a-real-link"} {
+	for _, want := range []string{"Subject: Test: Harbour Bakery accounts: Ihr Lastschriftmandat ist noch offen",
+		"Guten Tag Maureen Tideswell", "https://pay.harbour.example/sign/EXAMPLE-not-a-real-link"} {
 		if !strings.Contains(strings.ReplaceAll(got[0].Raw, "\r\n ", " "), want) {
 			t.Errorf("the letter does not say %q:\n%s", want, got[0].Raw)
 		}
@@ -51,17 +54,20 @@ func TestATestLetterReachesWhoeverIsNamedWithNobodysData(t *testing.T) {
 func TestATestLetterThatIsNotTakenSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1))
-	if r := w.expect(exitUsage, "letters", "preview", "--test", "--to", "me@harbour.example"); !strings.Contains(r.errOut, "add letters.smtp and letters.from") {
+	if r := w.expect(exitUsage, "letters", "preview", "--test", "--to", "me@harbour.example"); !strings.Contains(r.errOut,
+		"add letters.smtp and letters.from") {
 		t.Errorf("without a mail server it says %s", r.errOut)
 	}
 	box := mailtest.New(t, mail.NoTLS)
 	w.letters(box.Address, "")
-	for to, want := range map[string]string{"me": "write one bare address", "a@example.org,b@example.org": "it is more than one address"} {
+	for to, want := range map[string]string{"me": "write one bare address",
+		"a@example.org,b@example.org": "it is more than one address"} {
 		if r := w.expect(exitUsage, "letters", "preview", "--test", "--to", to); !strings.Contains(r.errOut, want) {
 			t.Errorf("of --to %s it says %s", to, r.errOut)
 		}
 	}
-	if r := w.expect(exitUsage, "letters", "preview", "--test", "--to", "me@harbour.example", "--language", "fr"); !strings.Contains(r.errOut, "letters.languages has en, de") {
+	if r := w.expect(exitUsage, "letters", "preview", "--test", "--to", "me@harbour.example", "--language",
+		"fr"); !strings.Contains(r.errOut, "letters.languages has en, de") {
 		t.Errorf("of a language that there is none of it says %s", r.errOut)
 	}
 	for _, tt := range []struct {
@@ -69,13 +75,17 @@ func TestATestLetterThatIsNotTakenSaysWhatToDo(t *testing.T) {
 		err  error
 		want string
 	}{
-		{mailtest.AtMail, mailtest.Refusal(550, "not yours"), "did not take the sender: 550 not yours; name a sender in letters.from"},
-		{mailtest.AtRcpt, mailtest.Refusal(550, "no such user"), "did not take the recipient: 550 no such user; ask the operator of the mail server"},
+		{mailtest.AtMail, mailtest.Refusal(550, "not yours"),
+			"did not take the sender: 550 not yours; name a sender in letters.from"},
+		{mailtest.AtRcpt, mailtest.Refusal(550, "no such user"),
+			"did not take the recipient: 550 no such user; ask the operator of the mail server"},
 		{mailtest.AtRcpt, mailtest.Refusal(450, "busy"), "450 busy; try again later"},
 		{mailtest.AtAnswer, mailtest.ErrCut, "look whether it arrived before you try again"},
 	} {
 		box.Fail(tt.step, tt.err)
-		if r := w.expect(exitFailed, "letters", "preview", "--test", "--to", "me@harbour.example"); !strings.Contains(r.errOut, "the test letter was not handed over") || !strings.Contains(r.errOut, tt.want) {
+		if r := w.expect(exitFailed, "letters", "preview", "--test", "--to",
+			"me@harbour.example"); !strings.Contains(r.errOut, "the test letter was not handed over") ||
+			!strings.Contains(r.errOut, tt.want) {
 			t.Errorf("it says %s, want %s", r.errOut, tt.want)
 		}
 		box.Fail(tt.step, nil)
@@ -85,19 +95,24 @@ func TestATestLetterThatIsNotTakenSaysWhatToDo(t *testing.T) {
 func TestAPreviewShowsTheLetterInForce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1))
-	if r := w.expect(exitDone, "letters", "preview"); !strings.HasPrefix(r.out, "Subject: Your company: your direct debit mandate\n\nHello Maureen Tideswell,\n") {
+	if r := w.expect(exitDone, "letters", "preview"); !strings.HasPrefix(r.out,
+		"Subject: Your company: your direct debit mandate\n\nHello Maureen Tideswell,\n") {
 		t.Errorf("before anything is set up it shows\n%s", r.out)
 	}
 	w.letters("127.0.0.1:2525", "  templates: letters")
 	w.must(os.Mkdir(w.path("letters"), 0o700))
-	w.write("letters/invitation.de.txt", "Subject: Ihr Mandat\n\nMoin{{with .Contact}} {{.}}{{end}},\n\n{{.Link}}\n\n{{.Sender}}\n")
+	w.write("letters/invitation.de.txt",
+		"Subject: Ihr Mandat\n\nMoin{{with .Contact}} {{.}}{{end}},\n\n{{.Link}}\n\n{{.Sender}}\n")
 	var got letterReport
 	r := w.expect(exitDone, "letters", "preview", "--language", "de", "--output", "json")
-	if err := json.Unmarshal([]byte(r.out), &got); err != nil || got.Subject != "Ihr Mandat" || !strings.HasPrefix(got.Text, "Moin Maureen Tideswell,\n") || !strings.Contains(got.HTML, "<p>Moin Maureen Tideswell,</p>") || got.Version == "" {
+	if err := json.Unmarshal([]byte(r.out), &got); err != nil || got.Subject != "Ihr Mandat" ||
+		!strings.HasPrefix(got.Text, "Moin Maureen Tideswell,\n") ||
+		!strings.Contains(got.HTML, "<p>Moin Maureen Tideswell,</p>") || got.Version == "" {
 		t.Errorf("of an own template it shows %+v, %v", got, err)
 	}
 	w.write("letters/invitation.de.txt", "Subject: Ihr Mandat\n\nHier: {{.Lnik}}\n\n{{.Sender}}\n")
-	if r := w.expect(exitUsage, "letters", "preview"); !strings.Contains(r.errOut, "invitation.de.txt:3:9: there is no field Lnik; did you mean {{.Link}}?") {
+	if r := w.expect(exitUsage, "letters", "preview"); !strings.Contains(r.errOut,
+		"invitation.de.txt:3:9: there is no field Lnik; did you mean {{.Link}}?") {
 		t.Errorf("of a wrong template it says\n%s", r.errOut)
 	}
 }
@@ -119,7 +134,8 @@ func TestTheDomainOfTheSenderIsLookedAt(t *testing.T) {
 	t.Parallel()
 	const domain = "mail.harbour.example"
 	good := names{
-		domain: {"google-site-verification=x", "v=spf1 include:_spf.example.com -all"}, "m1._domainkey." + domain: {"v=DKIM1; k=rsa; p=MIGf"}, "_dmarc.harbour.example": {"v=DMARC1; p=none"},
+		domain: {"google-site-verification=x", "v=spf1 include:_spf.example.com -all"}, "m1._domainkey." +
+			domain: {"v=DKIM1; k=rsa; p=MIGf"}, "_dmarc.harbour.example": {"v=DMARC1; p=none"},
 	}
 	with := func(name string, texts ...string) names {
 		n := names{}
@@ -138,15 +154,21 @@ func TestTheDomainOfTheSenderIsLookedAt(t *testing.T) {
 		next           string
 	}{
 		{"no SPF", "m1", with(domain), "letters SPF", "does not name the servers", "v=spf1 include:YOUR-MAIL-PROVIDER -all"},
-		{"two SPF", "m1", with(domain, "v=spf1 -all", "v=spf1 mx -all"), "letters SPF", "has 2 SPF records", "make one record"},
+		{"two SPF", "m1", with(domain, "v=spf1 -all", "v=spf1 mx -all"), "letters SPF", "has 2 SPF records",
+			"make one record"},
 		{"SPF for all", "m1", with(domain, "v=spf1 +all"), "letters SPF", "every server in the world", "-all"},
 		{"no selector", "", good, "letters DKIM", "is not configured", "letters.dkim_selector"},
 		{"no key", "m2", good, "letters DKIM", "there is no key at m2._domainkey." + domain, "publish the TXT record"},
-		{"key taken back", "m1", with("m1._domainkey."+domain, "v=DKIM1; p="), "letters DKIM", "was taken back", "letters.dkim_selector"},
-		{"no DMARC", "m1", with("_dmarc.harbour.example"), "letters DMARC", "has no policy for forged mail", "_dmarc." + domain + ": v=DMARC1; p=none; rua=mailto:accounts@harbour.example"},
-		{"two DMARC", "m1", with("_dmarc.harbour.example", "v=DMARC1; p=none", "v=DMARC1; p=reject"), "letters DMARC", "has 2 records", "remove all but one"},
-		{"DMARC of nothing", "m1", with("_dmarc.harbour.example", "v=DMARC1"), "letters DMARC", "has no policy known to receivers", "p=none"},
-		{"no DNS", "m1", nil, "letters SPF", "the DNS could not be asked for " + domain + ": server misbehaving", "run payersync check again"},
+		{"key taken back", "m1", with("m1._domainkey."+domain, "v=DKIM1; p="), "letters DKIM", "was taken back",
+			"letters.dkim_selector"},
+		{"no DMARC", "m1", with("_dmarc.harbour.example"), "letters DMARC", "has no policy for forged mail", "_dmarc." +
+			domain + ": v=DMARC1; p=none; rua=mailto:accounts@harbour.example"},
+		{"two DMARC", "m1", with("_dmarc.harbour.example", "v=DMARC1; p=none", "v=DMARC1; p=reject"), "letters DMARC",
+			"has 2 records", "remove all but one"},
+		{"DMARC of nothing", "m1", with("_dmarc.harbour.example", "v=DMARC1"), "letters DMARC",
+			"has no policy known to receivers", "p=none"},
+		{"no DNS", "m1", nil, "letters SPF", "the DNS could not be asked for " + domain + ": server misbehaving",
+			"run payersync check again"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -180,7 +202,8 @@ func TestADNSThatDoesNotAnswerHoldsNobodyUp(t *testing.T) {
 		return nil, errors.New("anything")
 	}}}
 	for _, f := range a.checkDomain(ctx, "harbour.example", "m1", "") {
-		if !f.Warning || !strings.Contains(f.Detail, "could not be asked for ") || !strings.Contains(f.Detail, "it gave no answer") {
+		if !f.Warning || !strings.Contains(f.Detail, "could not be asked for ") ||
+			!strings.Contains(f.Detail, "it gave no answer") {
 			t.Errorf("it says %+v", f)
 		}
 	}
@@ -192,8 +215,10 @@ func TestACheckSaysWhoWritesToPayers(t *testing.T) {
 		"":                  {"payersync sends no letters; payersync mandates handover lists the unsigned payers"},
 		"  sender: service": {"the billing service writes to payers; payersync sends them nothing"},
 		"  sender: payersync": {
-			"payersync writes to payers as accounts@harbour.example, in en, de", "nobody has confirmed that the billing service sends no letters of its own", "letters.service_chasing_off: true",
-			"so payers get nothing", "name in letters.test_to", "harbour.example does not name the servers that may send its mail",
+			"payersync writes to payers as accounts@harbour.example, in en, de",
+			"nobody has confirmed that the billing service sends no letters of its own", "letters.service_chasing_off: true",
+			"so payers get nothing", "name in letters.test_to",
+			"harbour.example does not name the servers that may send its mail",
 		},
 	} {
 		w := newWorld(t, people(1))

@@ -37,9 +37,12 @@ func (svc *service) listen(ctx context.Context) (*listeners, error) {
 type answers struct{ webhooks, health, metrics, admin http.HandlerFunc }
 
 // openListeners opens the configured listeners, all or none.
-func openListeners(ctx context.Context, c config.Server, to *logrus.Logger, deliveries *deliveryLog, by answers) (*listeners, error) {
+func openListeners(ctx context.Context, c config.Server, to *logrus.Logger, deliveries *deliveryLog,
+	by answers) (*listeners, error) {
 	opened := &listeners{
-		log: to, arrive: time.Duration(c.Limits.ReadTimeout), share: server.Connections{Most: c.Limits.Connections, Proxies: slices.Concat(c.Proxies(), c.TrustedFronts())}, errorLog: log.New(deliveries, "", 0),
+		log: to, arrive: time.Duration(c.Limits.ReadTimeout),
+		share:    server.Connections{Most: c.Limits.Connections, Proxies: slices.Concat(c.Proxies(), c.TrustedFronts())},
+		errorLog: log.New(deliveries, "", 0),
 	}
 	var secure *tls.Config // of the pages; nil for none
 	if c.Admin != "" && c.AdminTLS != nil {
@@ -131,7 +134,8 @@ func (svc *service) endpoint(ctx context.Context, s *session.Session) (_ *server
 			rows, err := svc.jobRows(ctx, s)
 			return publicJobs(rows), err
 		},
-		MaxBody: c.Limits.MaxBody, Refused: c.Limits.RefusedPerClient, TrustedProxies: c.Proxies(), HealthApart: c.Health != "", Expected: svc.expected(s),
+		MaxBody: c.Limits.MaxBody, Refused: c.Limits.RefusedPerClient, TrustedProxies: c.Proxies(),
+		HealthApart: c.Health != "", Expected: svc.expected(s),
 	}
 	if hook := s.Config.Billing.Webhook; hook != nil {
 		cfg.Renew = func(ctx context.Context) (server.Keys, error) { return heldAgainst(ctx, s.Ledger, hook) }

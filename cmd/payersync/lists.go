@@ -75,7 +75,8 @@ func (a *app) tellMore(more bool, limit int) {
 func (a *app) tellNameless(s *session.Session, sealed bool, bare int) {
 	switch {
 	case sealed:
-		a.Say("Names are omitted: they are sealed, and payersync cannot read the sealing key %s here.", show.Visible(s.Config.Ledger.KeyFile))
+		a.Say("Names are omitted: they are sealed, and payersync cannot read the sealing key %s here.",
+			show.Visible(s.Config.Ledger.KeyFile))
 	case bare > 0:
 		a.Say("%s no name yet: the next complete reading of the accounting system adds names.", haveOf(bare))
 	}
@@ -89,7 +90,8 @@ func haveOf(n int) string {
 }
 
 // labelsOf returns the labels of records, and says why any are not there.
-func (a *app) labelsOf(ctx context.Context, s *session.Session, records []state.RecordID) (map[state.RecordID]connector.Label, error) {
+func (a *app) labelsOf(ctx context.Context, s *session.Session,
+	records []state.RecordID) (map[state.RecordID]connector.Label, error) {
 	known, err := s.Ledger.LabelsOf(ctx, records)
 	if err != nil || len(records) == 0 {
 		return nil, err

@@ -17,7 +17,8 @@ func TestEveryListPrintsTheSameRowsAsATableJSONAndCSV(t *testing.T) {
 	w := newWorld(t, nil)
 	rows := make([]row, 12)
 	for i := range rows {
-		rows[i] = row{ID: fmt.Sprintf("A%d", i), Name: "Ada " + strconv.Itoa(i), Email: fmt.Sprintf("a%d@example.org", i), Street: "1 Mill Lane"}
+		rows[i] = row{ID: fmt.Sprintf("A%d", i), Name: "Ada " + strconv.Itoa(i), Email: fmt.Sprintf("a%d@example.org", i),
+			Street: "1 Mill Lane"}
 	}
 	rows[3].Email, rows[4].Email = "none", "b@example.org; c@example.org"
 	w.export(rows...)
@@ -30,7 +31,8 @@ func TestEveryListPrintsTheSameRowsAsATableJSONAndCSV(t *testing.T) {
 		{"payers list", []string{"record", "name", "key", "link", "customer", "mandate", "attention"}},
 		{"attention list", []string{"name", "what_to_do"}},
 		{"attention list --closed", []string{"name", "decision"}},
-		{"plan list --all", []string{"plan", "creates", "adopts", "updates", "links", "holds", "pending", "sent_by", "limits"}},
+		{"plan list --all", []string{"plan", "creates", "adopts", "updates", "links", "holds", "pending", "sent_by",
+			"limits"}},
 		{"mandates list", nil},
 		{"audit", []string{"subject", "reason"}},
 		{"webhooks list", nil},
@@ -43,7 +45,8 @@ func TestEveryListPrintsTheSameRowsAsATableJSONAndCSV(t *testing.T) {
 		cells, err := csv.NewReader(strings.NewReader(text)).ReadAll()
 		lines := slices.Collect(strings.Lines(asJSON.out))
 		if err != nil || len(cells) != len(lines)+1 {
-			t.Errorf("%s: %d rows of CSV with the header, %d lines of JSON (%v):\n%s", list.args, len(cells), len(lines), err, text)
+			t.Errorf("%s: %d rows of CSV with the header, %d lines of JSON (%v):\n%s", list.args, len(cells), len(lines), err,
+				text)
 			continue
 		}
 		table := strings.Count(w.expect(exitDone, args...).out, "\n")

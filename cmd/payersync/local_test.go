@@ -168,7 +168,9 @@ func TestLocalCommandsNeedNoSecret(t *testing.T) {
 		if need.what == "" { // it stands for itself
 			continue
 		}
-		args := append(strings.Fields(path)[1:], strings.Fields(strings.NewReplacer("MANDATE", mandate, "VERSION", version, "REVIEW", w.path("review.csv"), "BACKUPS", backups).Replace(need.args))...)
+		args := append(strings.Fields(path)[1:],
+			strings.Fields(strings.NewReplacer("MANDATE", mandate, "VERSION", version, "REVIEW", w.path("review.csv"), "BACKUPS",
+				backups).Replace(need.args))...)
 		r := w.run(args...)
 		missing := strings.Contains(r.errOut, "NO_ID is not set") && strings.Contains(r.errOut, "no-secret cannot be read")
 		switch {
@@ -201,7 +203,8 @@ func TestReportsNeedNoSealingKey(t *testing.T) {
 				t.Errorf("%s without the key ended with %d:\n%s", path, r.code, r.errOut)
 			}
 		case needsKey:
-			if r := w.run(args...); r.code == exitDone || !strings.Contains(r.errOut, "payersync.key: it does not exist. Put back the one this ledger was made with") {
+			if r := w.run(args...); r.code == exitDone ||
+				!strings.Contains(r.errOut, "payersync.key: it does not exist. Put back the one this ledger was made with") {
 				t.Errorf("%s without the key ended with %d:\n%s", path, r.code, r.errOut)
 			}
 		}

@@ -36,7 +36,9 @@ func (a *app) tellApart(ctx context.Context, connection, record, other string, d
 		return err
 	}
 	id := state.RecordID{Connection: c.Name, SourceID: record}
-	out, sure, err := a.act(ctx, s, office.Decision{Act: connector.ActTellApart, Record: id, Other: state.RecordID{Connection: c.Name, SourceID: other}}, asksAlways, d.reason, d.yes)
+	out, sure, err := a.act(ctx, s,
+		office.Decision{Act: connector.ActTellApart, Record: id, Other: state.RecordID{Connection: c.Name, SourceID: other}},
+		asksAlways, d.reason, d.yes)
 	switch {
 	case errors.Is(err, state.ErrNoRecord), errors.Is(err, state.ErrSameRecord):
 		return fmt.Errorf("cannot tell record %s from record %s: %w", show.Visible(record), show.Visible(other), err)

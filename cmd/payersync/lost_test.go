@@ -34,7 +34,8 @@ func TestLostLinksAreFetchedByOneCommand(t *testing.T) {
 	if r := w.run("attention", "list"); strings.Contains(r.out, "A0") {
 		t.Errorf("after all were fetched somebody still needs a person:\n%s", r.out)
 	}
-	if r := w.run("mandates", "links", "--lost", "--output", "json"); r.code != exitDone || !strings.Contains(r.out, `"asked":0`) {
+	if r := w.run("mandates", "links", "--lost", "--output", "json"); r.code != exitDone ||
+		!strings.Contains(r.out, `"asked":0`) {
 		t.Errorf("a second time it ended with %d:\n%s%s", r.code, r.out, r.errOut)
 	}
 	w.expectOnePerRow(rows)
@@ -55,7 +56,8 @@ func TestALostLinkOfACancelledMandateIsNotAskedForAgain(t *testing.T) {
 			}
 		}
 	}
-	if r := w.run("mandates", "links", "--lost", "--yes"); r.code != exitAttention || !strings.Contains(r.errOut, "reason") {
+	if r := w.run("mandates", "links", "--lost", "--yes"); r.code != exitAttention ||
+		!strings.Contains(r.errOut, "reason") {
 		t.Errorf("it ended with %d:\n%s%s", r.code, r.out, r.errOut)
 	}
 	for _, c := range w.box.Customers() {
@@ -92,7 +94,8 @@ func TestKillNineWhileLinksAreFetchedMakesNoSecondMandate(t *testing.T) {
 	if r := w.run("mandates", "links", "--lost", "--yes", "--output", "json"); !strings.Contains(r.out, `"asked":0`) {
 		t.Errorf("some are lost still:\n%s%s", r.out, r.errOut)
 	}
-	if r := w.run("mandates", "list", "--links", "--limit", "1000", "--output", "json"); strings.Count(r.out, `"link":`) != len(rows) {
+	if r := w.run("mandates", "list", "--links", "--limit", "1000", "--output", "json"); strings.Count(r.out,
+		`"link":`) != len(rows) {
 		t.Errorf("%d links are shown, want %d", strings.Count(r.out, `"link":`), len(rows))
 	}
 	w.expectOneMandateEach()
@@ -103,7 +106,8 @@ func TestKillNineWhileLinksAreFetchedMakesNoSecondMandate(t *testing.T) {
 func TestOlderTakesANumberOfDays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1))
-	for _, args := range [][]string{{"--older", "30"}, {"--older", "0d"}, {"--older", "1.5d"}, {"--older", "9999d"}, {}, {"--lost", "--older", "30d"}} {
+	for _, args := range [][]string{{"--older", "30"}, {"--older", "0d"}, {"--older", "1.5d"}, {"--older", "9999d"}, {},
+		{"--lost", "--older", "30d"}} {
 		if r := w.run(append([]string{"mandates", "links"}, args...)...); r.code != exitUsage {
 			t.Errorf("%q ended with %d:\n%s", args, r.code, r.errOut)
 		}
@@ -115,7 +119,8 @@ func TestRecordsAreRetriedByReason(t *testing.T) {
 	t.Parallel()
 	rows := people(12)
 	w := newWorld(t, rows)
-	w.box.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Status: http.StatusUnprocessableEntity, Method: http.MethodPost, Path: "/api/customers"})
+	w.box.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Status: http.StatusUnprocessableEntity, Method: http.MethodPost,
+		Path: "/api/customers"})
 	if r := w.run("backfill", "--yes"); r.code != exitAttention {
 		t.Fatalf("backfill ended with %d:\n%s%s", r.code, r.out, r.errOut)
 	}
@@ -130,7 +135,8 @@ func TestRecordsAreRetriedByReason(t *testing.T) {
 	if want := fmt.Sprintf(`"records":%d`, len(rows)); r.code != exitDone || !strings.Contains(r.out, want) {
 		t.Errorf("it ended with %d:\n%s%s", r.code, r.out, r.errOut)
 	}
-	if r := w.run("attention", "retry", "--reason", "rejected", "--note", "said twice"); r.code != exitDone || !strings.Contains(r.errOut, "12 records had this decision before.") || w.audited("said twice") {
+	if r := w.run("attention", "retry", "--reason", "rejected", "--note", "said twice"); r.code != exitDone ||
+		!strings.Contains(r.errOut, "12 records had this decision before.") || w.audited("said twice") {
 		t.Errorf("said again it ended with %d:\n%s%s", r.code, r.out, r.errOut)
 	}
 	if r := w.run("sync", "--yes"); r.code != exitDone {
@@ -144,7 +150,8 @@ func TestWhatWasRefusedAlikeIsSentByTheNextRunThatMayApprove(t *testing.T) {
 	t.Parallel()
 	rows := people(120)
 	w := newWorld(t, rows)
-	w.box.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Status: http.StatusPaymentRequired, Method: http.MethodPost, Path: "/api/customers"})
+	w.box.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Status: http.StatusPaymentRequired, Method: http.MethodPost,
+		Path: "/api/customers"})
 	if r := w.run("backfill", "--yes"); r.code != exitFailed || !strings.Contains(r.out, "HTTP 402") {
 		t.Errorf("while everything is refused it ended with %d:\n%s%s", r.code, r.out, r.errOut)
 	}

@@ -29,7 +29,8 @@ func main() {
 		fmt.Fprintf(errOut, "payersync: a crash may leave secrets in a core file: %v\n", err)
 	}
 	ctx, stop := interruptible(errOut)
-	code := run(ctx, program{Console: &show.Console{In: os.Stdin, Out: show.NewResults(errOut, os.Stdout), ErrOut: errOut}, getenv: os.LookupEnv}, os.Args[1:])
+	code := run(ctx, program{Console: &show.Console{In: os.Stdin, Out: show.NewResults(errOut, os.Stdout), ErrOut: errOut},
+		getenv: os.LookupEnv}, os.Args[1:])
 	stop()
 	os.Exit(code)
 }
@@ -38,10 +39,11 @@ func main() {
 type program struct {
 	*show.Console
 	getenv func(string) (string, bool)
-	clock  func() time.Time                                         // nil is time.Now
-	design bool                                                     // the pages also show all their parts on one page
-	walks  bool                                                     // todo runs the command, so that it asks before each act
-	texts  func(ctx context.Context, name string) ([]string, error) // of a name in the DNS; nil asks the system's resolver
+	clock  func() time.Time // nil is time.Now
+	design bool             // the pages also show all their parts on one page
+	// todo runs the command, so that it asks before each act
+	walks bool
+	texts func(ctx context.Context, name string) ([]string, error) // of a name in the DNS; nil asks the system's resolver
 }
 
 // interruptible returns a context that ends with the first SIGINT or SIGTERM; a second one ends the process

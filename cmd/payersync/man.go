@@ -40,7 +40,9 @@ date, so the pages of a release are always the same.`,
 			for _, c := range root.Commands() {
 				c.Hidden = false // a page for each command
 			}
-			if err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Date: &built, Source: "payersync " + version, Manual: "payersync"}, args[0]); err != nil {
+			if err := doc.GenManTree(root,
+				&doc.GenManHeader{Section: "1", Date: &built, Source: "payersync " + version, Manual: "payersync"},
+				args[0]); err != nil {
 				return fmt.Errorf("cannot write manual pages into %s: %w; choose another folder", args[0], err)
 			}
 			a.Say("Wrote the manual pages into %s.", args[0])

@@ -25,13 +25,16 @@ func (a *app) mandatesCmd() *cobra.Command {
 		Short:   "List, show, ask for, hand over and cancel direct debit mandates",
 		Example: "  payersync mandates list --state CREATED --links\n  payersync mandates request C0001 --reason 'new bank account'",
 	}
-	return subcommands(c, also(a.mandatesListCmd(), "export", a.mandatesExportCmd()), a.mandatesShowCmd(), a.mandatesRequestCmd(), a.mandatesLinksCmd(), a.mandatesCancelCmd(), a.mandatesReinstateCmd(), also(a.mandatesHandoverCmd(), "sent", a.mandatesSentCmd()))
+	return subcommands(c, also(a.mandatesListCmd(), "export", a.mandatesExportCmd()), a.mandatesShowCmd(),
+		a.mandatesRequestCmd(), a.mandatesLinksCmd(), a.mandatesCancelCmd(), a.mandatesReinstateCmd(),
+		also(a.mandatesHandoverCmd(), "sent", a.mandatesSentCmd()))
 }
 
 // mandatesOf returns the acts on mandates.
 func mandatesOf(s *session.Session) *office.Mandates {
 	b := s.Config.Billing
-	return &office.Mandates{Ledger: s.Ledger, Syncer: s.Syncer, Billing: s.Billing, WhenCreated: b.Dialect.LinkWhenCreated, Valid: b.LinkValid.Length()}
+	return &office.Mandates{Ledger: s.Ledger, Syncer: s.Syncer, Billing: s.Billing, WhenCreated: b.Dialect.LinkWhenCreated,
+		Valid: b.LinkValid.Length()}
 }
 
 // mandateReport is a mandate as `mandates list` prints it; its link only on demand.
@@ -75,7 +78,8 @@ type mandatesIn func(do func(some []mandateReport) error) error
 
 // withMandates passes on the mandates to show, with their links if they were asked for and the asking is in
 // the audit log, and says whether there are more.
-func (a *app) withMandates(ctx context.Context, f state.Filter, links bool, do func(s *session.Session, each mandatesIn) error) error {
+func (a *app) withMandates(ctx context.Context, f state.Filter, links bool,
+	do func(s *session.Session, each mandatesIn) error) error {
 	open := a.openReport
 	if links {
 		open = a.openLedger
@@ -114,7 +118,8 @@ func (a *app) withMandates(ctx context.Context, f state.Filter, links bool, do f
 }
 
 // reportMandates returns mandates as they are printed.
-func reportMandates(ctx context.Context, s *session.Session, rows []state.MandateRow, links bool) (out []mandateReport, err error) {
+func reportMandates(ctx context.Context, s *session.Session, rows []state.MandateRow, links bool) (out []mandateReport,
+	err error) {
 	out = make([]mandateReport, len(rows))
 	for i, r := range rows {
 		out[i] = mandateReport{MandateRow: r}
@@ -149,8 +154,10 @@ func parseStatus(ctx context.Context, ledger *state.Ledger, flag, value string) 
 	if err != nil || slices.Contains(undocumented, value) {
 		return value, err
 	}
-	valid := connector.Map(connector.MandateStatuses, func(s connector.MandateStatus) string { return fmt.Sprintf("%s (%s)", s, s.Label()) })
-	return "", usage.Errorf("--%s %q is no mandate status; use %s", flag, value, strings.Join(append(valid, append(undocumented, state.NoMandate)...), ", "))
+	valid := connector.Map(connector.MandateStatuses,
+		func(s connector.MandateStatus) string { return fmt.Sprintf("%s (%s)", s, s.Label()) })
+	return "", usage.Errorf("--%s %q is no mandate status; use %s", flag, value,
+		strings.Join(append(valid, append(undocumented, state.NoMandate)...), ", "))
 }
 
 // printMandates prints the mandates of a list; tables have the names of the records.
@@ -194,7 +201,8 @@ func mandateListing(known map[state.RecordID]connector.Label, links bool) *show.
 		{Name: "connection", Title: "Connection", Cell: func(m row) string { return show.Value(m.Connection) }},
 		{Name: "source_id", Title: "Record", Cell: func(m row) string { return show.Value(m.SourceID) }},
 		{Title: "Name", Cell: func(m row) string { return known[m.record()].Name }, Sparse: true},
-		{Name: "status", Title: "Status", Cell: func(m row) string { return connector.MandateStatus(m.Status).Label() }, Stored: func(m row) string { return m.Status }},
+		{Name: "status", Title: "Status", Cell: func(m row) string { return connector.MandateStatus(m.Status).Label() },
+			Stored: func(m row) string { return m.Status }},
 		show.StoredMoment("status_since", "Since", func(m row) string { return m.StatusSince }),
 		show.StoredMoment("first_seen_at", "", func(m row) string { return m.FirstSeenAt }),
 		show.StoredMoment("last_seen_at", "", func(m row) string { return m.LastSeenAt }),
@@ -250,7 +258,9 @@ name.`,
 }
 
 func (a *app) requestLink(ctx context.Context, s *session.Session, p state.Payer, reason string) error {
-	out, sure, err := a.act(ctx, s, office.Decision{Act: connector.ActRequest, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}}, asksInWalk, reason, false)
+	out, sure, err := a.act(ctx, s,
+		office.Decision{Act: connector.ActRequest, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}},
+		asksInWalk, reason, false)
 	m := out.Mandate
 	switch {
 	case errors.Is(err, syncer.ErrReasonNeeded):
@@ -260,7 +270,8 @@ func (a *app) requestLink(ctx context.Context, s *session.Session, p state.Payer
 	case !sure:
 		return nil
 	}
-	return a.Answer(map[string]string{"mandate_id": m.ID, "status": string(m.Status), "link": m.URL}, "Mandate %s is %s. Signing link:\n%s\n", show.Visible(m.ID), show.Visible(m.Status.Label()), show.Visible(m.URL))
+	return a.Answer(map[string]string{"mandate_id": m.ID, "status": string(m.Status), "link": m.URL},
+		"Mandate %s is %s. Signing link:\n%s\n", show.Visible(m.ID), show.Visible(m.Status.Label()), show.Visible(m.URL))
 }
 
 func (a *app) mandatesCancelCmd() *cobra.Command {
@@ -280,10 +291,13 @@ the reason.`,
 				return usage.Errorf("cancelling a mandate takes a reason: --reason 'the payer asked us to'")
 			}
 			return a.withPayer(cmd.Context(), args[0], func(s *session.Session, p state.Payer) error {
-				_, sure, err := a.act(cmd.Context(), s, office.Decision{Act: connector.ActCancel, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}}, asksAtTerminal, reason, yes)
+				_, sure, err := a.act(cmd.Context(), s,
+					office.Decision{Act: connector.ActCancel, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}},
+					asksAtTerminal, reason, yes)
 				switch {
 				case errors.Is(err, office.ErrNoMandate):
-					return fmt.Errorf("cannot cancel: record %s has no mandate; payersync mandates list shows all mandates", p.SourceID)
+					return fmt.Errorf("cannot cancel: record %s has no mandate; payersync mandates list shows all mandates",
+						p.SourceID)
 				case err != nil:
 					return fmt.Errorf("cannot cancel the mandate of %s: %w", p.SourceID, err)
 				case !sure:
@@ -330,13 +344,17 @@ func (a *app) reinstate(ctx context.Context, s *session.Session, p state.Payer, 
 	if s.Config.Billing.Dialect.Reinstate == "none" { // before anybody is asked, or noted to have done it
 		return usage.Error{Err: billing.ErrNoReinstate}
 	}
-	out, sure, err := a.act(ctx, s, office.Decision{Act: connector.ActReinstate, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}}, asksAtTerminal, reason, yes)
+	out, sure, err := a.act(ctx, s,
+		office.Decision{Act: connector.ActReinstate, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}},
+		asksAtTerminal, reason, yes)
 	status := out.Mandate.Status
 	switch {
 	case errors.Is(err, office.ErrNoMandate):
-		return fmt.Errorf("cannot reinstate: record %s has no mandate; payersync mandates list shows all mandates", p.SourceID)
+		return fmt.Errorf("cannot reinstate: record %s has no mandate; payersync mandates list shows all mandates",
+			p.SourceID)
 	case errors.Is(err, syncer.ErrNotCancelled):
-		return fmt.Errorf("cannot reinstate the mandate of %s: %w; payersync payers show %[1]s shows its state", p.SourceID, err)
+		return fmt.Errorf("cannot reinstate the mandate of %s: %w; payersync payers show %[1]s shows its state", p.SourceID,
+			err)
 	case err != nil:
 		return fmt.Errorf("cannot reinstate the mandate of %s: %w", p.SourceID, err)
 	case !sure:

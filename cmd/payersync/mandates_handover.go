@@ -73,7 +73,8 @@ writes the plain values.`,
 	f.BoolVar(&h.NotSent, "not-sent", false, "only payers without a sent signing link")
 	f.StringVar(&older, "older", "", "only payers unsigned for so long, or since a `DATE`: 14d, 2026-11-20")
 	f.BoolVar(&h.Lost, "lost", false, "payers with a lost signing link, and the next step")
-	f.StringVar(&sheet, "for", string(anySheet), "the spreadsheet program: "+joined(spreadsheets)+"; excel-de expects semicolons")
+	f.StringVar(&sheet, "for", string(anySheet),
+		"the spreadsheet program: "+joined(spreadsheets)+"; excel-de expects semicolons")
 	f.IntVar(&h.Limit, "limit", 0, "at most so many; 0 for all")
 	return asCSV(c)
 }
@@ -109,7 +110,8 @@ func (a *app) handOver(ctx context.Context, s *session.Session, h office.Handove
 	case written == 0:
 		a.Say("Nobody is on the list. payersync report shows the state of all payers.")
 	case h.Lost:
-		a.Say("The signing links of %s are lost. payersync mandates links --lost fetches them again.", connector.Plural(written, "payer"))
+		a.Say("The signing links of %s are lost. payersync mandates links --lost fetches them again.",
+			connector.Plural(written, "payer"))
 	default:
 		a.Say("%s. When they are sent: payersync mandates handover --sent FILE --on DATE", connector.Plural(written, "link"))
 	}
@@ -161,18 +163,21 @@ func sendingsOf(args []string, on time.Time) (sendings []office.Sending, problem
 		case err == nil:
 			defer func() { err = errors.Join(err, f.Close()) }()
 			return office.ReadSendings(filepath.Base(args[0]), f, on)
-		case !errors.Is(err, fs.ErrNotExist) || strings.HasSuffix(args[0], ".csv") || strings.ContainsRune(args[0], filepath.Separator):
+		case !errors.Is(err, fs.ErrNotExist) || strings.HasSuffix(args[0], ".csv") ||
+			strings.ContainsRune(args[0], filepath.Separator):
 			return nil, nil, fmt.Errorf("cannot read %s: %w; name the file of payersync mandates handover, or payers by their numbers", show.Visible(args[0]), errors.Unwrap(err))
 		}
 	}
 	if on.IsZero() {
 		return nil, nil, usage.Errorf("give the day of sending: --on 2026-11-20")
 	}
-	sendings = append(sendings, connector.Map(args, func(id string) office.Sending { return office.Sending{Number: id, On: on} })...)
+	sendings = append(sendings,
+		connector.Map(args, func(id string) office.Sending { return office.Sending{Number: id, On: on} })...)
 	return sendings, nil, nil
 }
 
-func (a *app) noteSent(ctx context.Context, s *session.Session, sendings []office.Sending, problems []error, reason string) error {
+func (a *app) noteSent(ctx context.Context, s *session.Session, sendings []office.Sending, problems []error,
+	reason string) error {
 	r, err := office.NoteSent(ctx, s.Ledger, sendings, actor(), reason)
 	if err != nil {
 		return err
@@ -181,7 +186,8 @@ func (a *app) noteSent(ctx context.Context, s *session.Session, sendings []offic
 	for _, err := range r.Errors {
 		a.report(errors.New(show.Visible(errorText(err))))
 	}
-	a.Say("%s noted as sent; %d were noted before, and %d could not be.", connector.Plural(r.Noted, "mandate"), r.Before, r.Failed)
+	a.Say("%s noted as sent; %d were noted before, and %d could not be.", connector.Plural(r.Noted, "mandate"), r.Before,
+		r.Failed)
 	if err := a.Result(r); err != nil {
 		return err
 	}

@@ -70,14 +70,16 @@ again: it goes on with the rest. The audit log keeps your name.`,
 }
 
 // chooseLinks returns the payers whose signing link may be requested again.
-func (a *app) chooseLinks(ctx context.Context, acts *office.Mandates, payers []state.Payer, yes bool) ([]state.Payer, error) {
+func (a *app) chooseLinks(ctx context.Context, acts *office.Mandates, payers []state.Payer, yes bool) ([]state.Payer,
+	error) {
 	asks := acts.Asks(len(payers))
 	n := connector.Plural(len(payers), "payer")
 	switch {
 	case asks == office.AskNothing:
 		return payers, nil
 	case asks == office.AskOnce:
-		sure, err := a.Confirms(ctx, yes, fmt.Sprintf("the signing links of %s would be requested again", n), fmt.Sprintf("Ask again for the signing links of %s?", n))
+		sure, err := a.Confirms(ctx, yes, fmt.Sprintf("the signing links of %s would be requested again", n),
+			fmt.Sprintf("Ask again for the signing links of %s?", n))
 		if err != nil || !sure {
 			return nil, err
 		}
@@ -125,6 +127,7 @@ func (a *app) showLinks(r office.Fetched) error {
 		_, err := fmt.Fprintln(a.Out, "No signing link is to be fetched, or none was chosen.")
 		return err
 	}
-	_, err := fmt.Fprintf(a.Out, "%s of %d fetched, %d failed. payersync mandates list --links shows them.\n", connector.Plural(r.Fetched, "link"), r.Asked, r.Failed)
+	_, err := fmt.Fprintf(a.Out, "%s of %d fetched, %d failed. payersync mandates list --links shows them.\n",
+		connector.Plural(r.Fetched, "link"), r.Asked, r.Failed)
 	return err
 }

@@ -46,7 +46,8 @@ log keeps your name. It is kept for thirteen months.`,
 			return nil
 		}),
 	}
-	c.Flags().BoolVar(&support, "for-support", false, "with the service's reason codes of its statuses; the audit log keeps your name")
+	c.Flags().BoolVar(&support, "for-support", false,
+		"with the service's reason codes of its statuses; the audit log keeps your name")
 	c.Flags().BoolVar(&support, "failure-reason", false, "")
 	_ = c.Flags().MarkHidden("failure-reason") // as it was called before
 	return c
@@ -62,7 +63,8 @@ func storyOf(ctx context.Context, s *session.Session, id string) (mandateStory, 
 	}
 	story := mandateStory{MandateRow: *row, History: []state.HistoryRow{}}
 	moves, err := s.Ledger.History(ctx, row.BillingID)
-	story.History = append(story.History, connector.Filter(moves, func(move state.HistoryRow) bool { return move.MandateID == id })...)
+	story.History = append(story.History,
+		connector.Filter(moves, func(move state.HistoryRow) bool { return move.MandateID == id })...)
 	return story, err
 }
 
@@ -84,8 +86,10 @@ func addFailureReasons(ctx context.Context, s *session.Session, story *mandateSt
 
 func (a *app) printMandate(m mandateStory) {
 	for _, row := range [][2]string{
-		{"Mandate", m.MandateID}, {"Customer", m.BillingID}, {"Connection", show.Value(m.Connection)}, {"Record", show.Value(m.SourceID)},
-		{"Status", connector.MandateStatus(m.Status).Label() + " since " + show.Stored(m.StatusSince)}, {"Last seen", show.Stored(m.LastSeenAt)},
+		{"Mandate", m.MandateID}, {"Customer", m.BillingID}, {"Connection", show.Value(m.Connection)},
+		{"Record", show.Value(m.SourceID)},
+		{"Status", connector.MandateStatus(m.Status).Label() + " since " + show.Stored(m.StatusSince)},
+		{"Last seen", show.Stored(m.LastSeenAt)},
 	} {
 		fmt.Fprintf(a.Out, "%-11s %s\n", row[0], show.Visible(row[1]))
 	}
@@ -93,7 +97,9 @@ func (a *app) printMandate(m mandateStory) {
 		fmt.Fprintf(a.Out, "%-11s %s\n", "Failure", "none was given")
 	}
 	for _, r := range m.FailureReasons {
-		fmt.Fprintf(a.Out, "%-11s %s\n", "Failure", show.Visible(fmt.Sprintf("%s, with %s on %s (for debugging with the billing service; not for the payer)", r.Code, connector.MandateStatus(r.Status).Label(), show.Stored(r.ObservedAt))))
+		fmt.Fprintf(a.Out, "%-11s %s\n", "Failure",
+			show.Visible(fmt.Sprintf("%s, with %s on %s (for debugging with the billing service; not for the payer)", r.Code,
+				connector.MandateStatus(r.Status).Label(), show.Stored(r.ObservedAt))))
 	}
 	var rows [][]string
 	for _, h := range m.History {

@@ -41,7 +41,8 @@ func TestASigningLinkIsShownOnlyOnDemandAndAudited(t *testing.T) {
 	w.expect(exitDone, "sync")
 	link := w.mandateOf("A00001").URL
 	for _, args := range [][]string{
-		{"mandates", "list"}, {"mandates", "list", "--output", "json"}, {"mandates", "list", "--export"}, {"payers", "show", "A00001"},
+		{"mandates", "list"}, {"mandates", "list", "--output", "json"}, {"mandates", "list", "--export"},
+		{"payers", "show", "A00001"},
 		{"payers", "show", "A00001", "--output", "json"}, {"status"}, {"sweep"},
 	} {
 		if r := w.expect(exitDone, args...); strings.Contains(r.out+r.errOut, "/sign/") {
@@ -52,7 +53,8 @@ func TestASigningLinkIsShownOnlyOnDemandAndAudited(t *testing.T) {
 		t.Error("the audit log has somebody look before anybody did")
 	}
 	for _, args := range [][]string{
-		{"mandates", "list", "--links"}, {"mandates", "list", "--links", "--output", "json"}, {"mandates", "list", "--export", "--links"},
+		{"mandates", "list", "--links"}, {"mandates", "list", "--links", "--output", "json"},
+		{"mandates", "list", "--export", "--links"},
 	} {
 		if r := w.expect(exitDone, args...); !strings.Contains(r.out, link) {
 			t.Errorf("%s does not show %s:\n%s", args, link, r.out)
@@ -72,8 +74,10 @@ func TestWhyABankCancelledIsShownOnDemandOnly(t *testing.T) {
 	w.must(w.box.BankCancel(m.ID, canaryReason))
 	said := []result{w.expect(exitDone, "sweep", "--verbose")}
 	for _, args := range [][]string{
-		{"status"}, {"status", "--output", "json"}, {"payers", "show", "A00001", "--show-values"}, {"payers", "show", "A00001", "--output", "json"},
-		{"mandates", "list", "--output", "json"}, {"mandates", "list", "--export"}, {"attention", "list"}, {"mandates", "show", m.ID}, {"mandates", "show", m.ID, "--output", "json"},
+		{"status"}, {"status", "--output", "json"}, {"payers", "show", "A00001", "--show-values"},
+		{"payers", "show", "A00001", "--output", "json"},
+		{"mandates", "list", "--output", "json"}, {"mandates", "list", "--export"}, {"attention", "list"},
+		{"mandates", "show", m.ID}, {"mandates", "show", m.ID, "--output", "json"},
 	} {
 		said = append(said, w.expect(exitDone, args...))
 	}
@@ -85,16 +89,20 @@ func TestWhyABankCancelledIsShownOnDemandOnly(t *testing.T) {
 	if strings.Contains(string(w.ledgerBytes()), canaryReason) || w.audited("show failure reason") {
 		t.Error("the ledger holds the reason in the clear, or has somebody look before anybody did")
 	}
-	if r := w.expect(exitDone, "mandates", "show", m.ID, "--for-support"); !strings.Contains(r.out, canaryReason) || !w.audited("show failure reason") {
+	if r := w.expect(exitDone, "mandates", "show", m.ID, "--for-support"); !strings.Contains(r.out, canaryReason) ||
+		!w.audited("show failure reason") {
 		t.Errorf("asked for, it prints the following, audited %t:\n%s", w.audited("show failure reason"), r.out)
 	}
-	if r := w.expect(exitDone, "mandates", "show", w.mandateOf("A00002").ID, "--failure-reason"); !strings.Contains(r.out, "none was given") {
+	if r := w.expect(exitDone, "mandates", "show", w.mandateOf("A00002").ID, "--failure-reason"); !strings.Contains(r.out,
+		"none was given") {
 		t.Errorf("of a mandate without one it says:\n%s", r.out)
 	}
-	if r := w.expect(exitDone, "mandates", "show", m.ID, "--for-support", "--output", "json"); !strings.Contains(r.out, `"status":"CANCELLED","code":"`+canaryReason) {
+	if r := w.expect(exitDone, "mandates", "show", m.ID, "--for-support", "--output", "json"); !strings.Contains(r.out,
+		`"status":"CANCELLED","code":"`+canaryReason) {
 		t.Errorf("the reason is not beside the status that it came with:\n%s", r.out)
 	}
-	if r := w.expect(exitFailed, "mandates", "show", "m-unknown"); !strings.Contains(r.errOut, "payersync mandates list shows all") {
+	if r := w.expect(exitFailed, "mandates", "show", "m-unknown"); !strings.Contains(r.errOut,
+		"payersync mandates list shows all") {
 		t.Errorf("of an unknown mandate it says: %s", r.errOut)
 	}
 }
@@ -104,7 +112,8 @@ func TestAMandateIsCancelledOnlyWithAReasonAndAudited(t *testing.T) {
 	w := newWorld(t, people(2))
 	w.expect(exitDone, "sync")
 	before := w.box.Writes()
-	for _, refused := range []result{w.run("mandates", "cancel", "A00001"), w.run("mandates", "cancel", "A00001", "--reason", "")} {
+	for _, refused := range []result{w.run("mandates", "cancel", "A00001"),
+		w.run("mandates", "cancel", "A00001", "--reason", "")} {
 		if refused.code != exitUsage || !strings.Contains(refused.errOut, "cancelling a mandate takes a reason") {
 			t.Errorf("without a reason it ended with %d: %s", refused.code, refused.errOut)
 		}
@@ -140,7 +149,8 @@ func TestAMandateIsReinstatedByAPersonWhereTheServiceDoesThat(t *testing.T) {
 	if got := w.run(reinstate...); got.code != exitFailed || !strings.Contains(got.errOut, "not a cancelled one") {
 		t.Errorf("while it waits for its signature it ended with %d: %s", got.code, got.errOut)
 	}
-	if got := w.run("mandates", "reinstate", "A00001"); got.code != exitUsage || !strings.Contains(got.errOut, "takes a reason") {
+	if got := w.run("mandates", "reinstate", "A00001"); got.code != exitUsage ||
+		!strings.Contains(got.errOut, "takes a reason") {
 		t.Errorf("without a reason it ended with %d: %s", got.code, got.errOut)
 	}
 	if n := w.box.Writes() - before; n != 0 || w.audited("reinstate mandate") {
@@ -170,16 +180,19 @@ func TestACancelledMandateIsReplacedOnlyByAPersonWithAReason(t *testing.T) {
 	w.export(rows...)
 	w.run("sync")
 	w.run("backfill", "--yes")
-	if refused := w.expect(exitUsage, "mandates", "request", "A00001"); !strings.Contains(refused.errOut, "--reason 'changed bank'") {
+	if refused := w.expect(exitUsage, "mandates", "request", "A00001"); !strings.Contains(refused.errOut,
+		"--reason 'changed bank'") {
 		t.Errorf("a request without a reason says: %s", refused.errOut)
 	}
 	if got := w.mandateOf("A00001").Status; got != "CANCELLED" {
 		t.Fatalf("the newest mandate is %s: somebody asked again", got)
 	}
 
-	asked := decode[map[string]string](t, w.expect(exitDone, "mandates", "request", "A00001", "--reason", "changed bank", "--output", "json"))
+	asked := decode[map[string]string](t,
+		w.expect(exitDone, "mandates", "request", "A00001", "--reason", "changed bank", "--output", "json"))
 	fresh := w.mandateOf("A00001")
-	if fresh.Status != "CREATED" || asked["mandate_id"] != fresh.ID || asked["link"] != fresh.URL || asked["status"] != "CREATED" {
+	if fresh.Status != "CREATED" || asked["mandate_id"] != fresh.ID || asked["link"] != fresh.URL ||
+		asked["status"] != "CREATED" {
 		t.Errorf("the service has %s %s, the command says %v", fresh.ID, fresh.Status, asked)
 	}
 	if got := w.mandateStatus("A00001"); got != "CREATED" {
@@ -198,7 +211,8 @@ func TestStatusTellsWhenWebhooksStoppedWhileSweepsFindChanges(t *testing.T) {
 	for i, id := range []string{"A00001", "A00002"} {
 		w.must(w.box.Sign(w.mandateOf(id).ID))
 		w.expect(exitDone, "sweep")
-		told := strings.Contains(w.expect(exitDone, "status").out, "No delivery has ever arrived, while 2 sweeps found 2 changes of mandates.")
+		told := strings.Contains(w.expect(exitDone, "status").out,
+			"No delivery has ever arrived, while 2 sweeps found 2 changes of mandates.")
 		if told != (i == 1) {
 			t.Errorf("after %d sweeps that found a change, status tells of silence: %t", i+1, told)
 		}
@@ -212,13 +226,15 @@ func TestASignedMandateIsNotAskedForAgain(t *testing.T) {
 	w.must(w.box.Sign(w.mandateOf("A00001").ID))
 	w.expect(exitDone, "sweep")
 	before := w.box.Writes()
-	if refused := w.expect(exitFailed, "mandates", "request", "A00001"); !strings.Contains(refused.errOut, "the payer has signed a mandate already") {
+	if refused := w.expect(exitFailed, "mandates", "request", "A00001"); !strings.Contains(refused.errOut,
+		"the payer has signed a mandate already") {
 		t.Errorf("it says: %s", refused.errOut)
 	}
 	if n := w.box.Writes() - before; n != 0 {
 		t.Errorf("%d requests were sent", n)
 	}
-	if unknown := w.expect(exitFailed, "mandates", "request", "A9"); !strings.Contains(unknown.errOut, `no payer has "A9"`) {
+	if unknown := w.expect(exitFailed, "mandates", "request", "A9"); !strings.Contains(unknown.errOut,
+		`no payer has "A9"`) {
 		t.Errorf("an unknown payer says: %s", unknown.errOut)
 	}
 }
@@ -254,7 +270,8 @@ func TestALostSigningLinkIsShownAndFetchedAgain(t *testing.T) {
 
 func TestTheMandateExportIsSafeInASpreadsheet(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, []row{{ID: "=1+1", Name: "Formula", Email: "formula@example.org"}, {ID: "A,1", Name: "Comma", Email: "comma@example.org"}})
+	w := newWorld(t, []row{{ID: "=1+1", Name: "Formula", Email: "formula@example.org"},
+		{ID: "A,1", Name: "Comma", Email: "comma@example.org"}})
 	w.expect(exitDone, "sync")
 	records, err := csv.NewReader(strings.NewReader(w.expect(exitDone, "mandates", "list", "--export").out)).ReadAll()
 	if err != nil {
@@ -280,8 +297,10 @@ func TestShowTellsAPayersWholeStory(t *testing.T) {
 	for _, id := range []string{"A00001", m.CustomerID, m.ID} {
 		told := w.expect(exitDone, "payers", "show", id, "--show-values").out
 		for _, want := range []string{
-			"acme, record A00001 (accountNumber=A00001): linked", "customer " + m.CustomerID, "name: Northwind", "people[0].email: ada@northwind.example",
-			"awaiting signature (seen by link)", "cancelled (seen by sweep)", "! The payer, the bank or a colleague cancelled the mandate",
+			"acme, record A00001 (accountNumber=A00001): linked", "customer " + m.CustomerID, "name: Northwind",
+			"people[0].email: ada@northwind.example",
+			"awaiting signature (seen by link)", "cancelled (seen by sweep)",
+			"! The payer, the bank or a colleague cancelled the mandate",
 		} {
 			if !strings.Contains(told, want) {
 				t.Errorf("payers show %s does not say %q:\n%s", id, want, told)
@@ -291,7 +310,8 @@ func TestShowTellsAPayersWholeStory(t *testing.T) {
 			t.Errorf("payers show %s tells the bank's reason:\n%s", id, told)
 		}
 	}
-	if unknown := w.expect(exitFailed, "payers", "show", "A9"); !strings.Contains(unknown.errOut, "payersync payers list --search finds parts of names") {
+	if unknown := w.expect(exitFailed, "payers", "show", "A9"); !strings.Contains(unknown.errOut,
+		"payersync payers list --search finds parts of names") {
 		t.Errorf("an unknown payer says: %s", unknown.errOut)
 	}
 }
@@ -300,7 +320,8 @@ func TestShowTellsAPayersWholeStory(t *testing.T) {
 func TestASweepRepairsWhatNoWebhookTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(4))
-	_, err := w.box.Add(json.RawMessage(`{"name":"Payer 4","externalData":{"accountNumber":"A00004"}}`)) // older than a read may lag behind
+	// older than a read may lag behind
+	_, err := w.box.Add(json.RawMessage(`{"name":"Payer 4","externalData":{"accountNumber":"A00004"}}`))
 	w.must(err)
 	w.expect(exitDone, "sync")
 	w.must(w.box.Sign(w.mandateOf("A00001").ID))
@@ -337,9 +358,11 @@ func TestARefusedRecordIsTriedAgainOnRequest(t *testing.T) {
 	t.Parallel()
 	rows := people(3)
 	w := newWorld(t, rows)
-	w.box.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Method: http.MethodPost, Path: "/api/customers", Skip: 1, Count: 1, Status: http.StatusUnprocessableEntity})
+	w.box.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Method: http.MethodPost, Path: "/api/customers", Skip: 1,
+		Count: 1, Status: http.StatusUnprocessableEntity})
 	w.expect(exitAttention, "sync")
-	refused := decodeLines[state.AttentionRow](t, w.expect(exitDone, "attention", "list", "--reason", "rejected", "--output", "json"))
+	refused := decodeLines[state.AttentionRow](t,
+		w.expect(exitDone, "attention", "list", "--reason", "rejected", "--output", "json"))
 	if len(refused) != 1 || !strings.Contains(refused[0].Detail, "HTTP 422") {
 		t.Fatalf("needs attention: %+v", refused)
 	}
@@ -351,7 +374,8 @@ func TestARefusedRecordIsTriedAgainOnRequest(t *testing.T) {
 	w.expect(exitDone, "attention", "retry", refused[0].SourceID)
 	w.expect(exitDone, "sync")
 	w.expectOnePerRow(rows)
-	if unknown := w.expect(exitFailed, "attention", "retry", "A9"); !strings.Contains(unknown.errOut, "no record has this source id") {
+	if unknown := w.expect(exitFailed, "attention", "retry", "A9"); !strings.Contains(unknown.errOut,
+		"no record has this source id") {
 		t.Errorf("an unknown record says: %s", unknown.errOut)
 	}
 	if !w.audited("retry record") {
@@ -368,7 +392,8 @@ func TestAMisspeltFilterIsRefused(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"payers", "list", "--state", "helt"}, "--state is one of new, creating, linked, missing, conflict, held, not \"helt\""},
+		{[]string{"payers", "list", "--state", "helt"},
+			"--state is one of new, creating, linked, missing, conflict, held, not \"helt\""},
 		{[]string{"webhooks", "list", "--state", "quarantine"}, "--state is one of received, "},
 		{[]string{"attention", "list", "--reason", "email"}, "--reason is one of address_bounced, "},
 		{[]string{"payers", "list", "--connection", "acne"}, `there is no connection "acne"; the configuration has acme`},
@@ -384,7 +409,8 @@ func TestAMisspeltFilterIsRefused(t *testing.T) {
 	if r := w.expect(exitDone, "mandates", "list", "--state", "created"); !strings.Contains(r.out, "A00001") {
 		t.Errorf("a status in small letters finds %q", r.out)
 	}
-	if r := w.expect(exitDone, "mandates", "list", "--state", "CANCELLED"); r.out != "" || !strings.Contains(r.errOut, "nothing to list") {
+	if r := w.expect(exitDone, "mandates", "list", "--state", "CANCELLED"); r.out != "" ||
+		!strings.Contains(r.errOut, "nothing to list") {
 		t.Errorf("an empty list prints %q and says %q", r.out, r.errOut)
 	}
 }
@@ -406,14 +432,16 @@ func TestADisputedCustomerIsAdoptedOnAPersonsWordAlone(t *testing.T) {
 		return *id
 	}
 	w.expect(exitAttention, "sync")
-	for _, args := range [][]string{{"payers", "same", "A00001"}, {"payers", "same", "A00001", "--reason", "renamed"}} { // no reason; nobody to ask
+	// no reason; nobody to ask
+	for _, args := range [][]string{{"payers", "same", "A00001"}, {"payers", "same", "A00001", "--reason", "renamed"}} {
 		w.expect(exitUsage, args...)
 		w.expect(exitAttention, "sync")
 		if got := linkedTo(); got != "" {
 			t.Fatalf("A00001 is linked to %s, want nobody", got)
 		}
 	}
-	report := decode[adoptReport](t, w.expect(exitDone, "payers", "same", "A00001", "--reason", "renamed", "--yes", "--output", "json"))
+	report := decode[adoptReport](t,
+		w.expect(exitDone, "payers", "same", "A00001", "--reason", "renamed", "--yes", "--output", "json"))
 	if !report.Accepted || report.BillingID != theirs || len(report.Diff) == 0 || len(report.Differs) == 0 {
 		t.Errorf("the report is %+v", report)
 	}

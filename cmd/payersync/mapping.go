@@ -29,7 +29,8 @@ runs, and send nothing. They ask no other system. They look up columns in the fi
 use the columns that the last run met on the database server.`,
 		Example: "  payersync mapping fields\n  payersync mapping check && payersync mapping preview",
 	}
-	return subcommands(c, also(a.mappingFieldsCmd(), "schema", a.mappingSchemaCmd()), also(a.mappingCheckCmd(), "coverage", a.mappingCoverageCmd()), a.mappingPreviewCmd(),
+	return subcommands(c, also(a.mappingFieldsCmd(), "schema", a.mappingSchemaCmd()),
+		also(a.mappingCheckCmd(), "coverage", a.mappingCoverageCmd()), a.mappingPreviewCmd(),
 		also(also(a.mappingHistoryCmd(), "show", a.mappingShowCmd()), "diff", a.mappingDiffCmd()), a.mappingRollbackCmd())
 }
 
@@ -40,7 +41,9 @@ func (a *app) mappingSession(ctx context.Context) (*session.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Syncer = &syncer.Syncer{Ledger: s.Ledger, Reconciler: &reconcile.Reconciler{Ledger: s.Ledger, Lookup: s.Config.LookupLimits()}, Settings: s.Config.RunSettings()}
+	s.Syncer = &syncer.Syncer{Ledger: s.Ledger,
+		Reconciler: &reconcile.Reconciler{Ledger: s.Ledger, Lookup: s.Config.LookupLimits()},
+		Settings:   s.Config.RunSettings()}
 	return s, nil
 }
 
@@ -56,7 +59,8 @@ func fieldsOf(s *config.Source) []connector.Field {
 }
 
 // declaredFields are the fields of systems with a package of their own and the same fields for every customer.
-var declaredFields = map[string]func() []connector.Field{config.KindXero: xero.Fields, config.KindQuickBooks: quickbooks.Fields}
+var declaredFields = map[string]func() []connector.Field{config.KindXero: xero.Fields,
+	config.KindQuickBooks: quickbooks.Fields}
 
 // declared describes a connection's source for its stored records, without a request to a system: the ledger
 // has its identity and the columns of the last run. It examines a file; if the file is gone, those columns
@@ -99,7 +103,8 @@ func (a *app) stored(ctx context.Context, s *session.Session, c config.Connectio
 	if err != nil {
 		return conn, err
 	}
-	if conn.Mapping, err = session.LoadMapping(c.Mapping, conn.Info, s.Config.Billing.Dialect.Dialect); err != nil && conn.Source == nil && c.Source.OnServer() {
+	if conn.Mapping, err = session.LoadMapping(c.Mapping, conn.Info, s.Config.Billing.Dialect.Dialect); err != nil &&
+		conn.Source == nil && c.Source.OnServer() {
 		a.Say("%s: the columns are those of the last run; payersync plan %[1]s looks them up again", c.Name)
 	}
 	return conn, err
@@ -109,7 +114,9 @@ func (a *app) stored(ctx context.Context, s *session.Session, c config.Connectio
 func (a *app) mappingsOf(s *session.Session, kept *office.Tallies) *office.Mappings {
 	m := &office.Mappings{
 		Ledger: s.Ledger, Read: session.ReadMapping, Tally: kept,
-		Syncer: &syncer.Syncer{Ledger: s.Ledger, Reconciler: &reconcile.Reconciler{Ledger: s.Ledger, Lookup: s.Config.LookupLimits()}, Settings: s.Config.RunSettings()},
+		Syncer: &syncer.Syncer{Ledger: s.Ledger,
+			Reconciler: &reconcile.Reconciler{Ledger: s.Ledger, Lookup: s.Config.LookupLimits()},
+			Settings:   s.Config.RunSettings()},
 		Source: func(ctx context.Context, connection string) (syncer.Connection, error) {
 			c, err := s.Config.One(connection)
 			if err != nil {
@@ -140,7 +147,8 @@ func (a *app) storedAs(ctx context.Context, s *session.Session, name string) (sy
 }
 
 // eachMapping hands the named connection to do, or all of them.
-func (a *app) eachMapping(ctx context.Context, names []string, do func(*session.Session, config.Connection) (int, error)) error {
+func (a *app) eachMapping(ctx context.Context, names []string,
+	do func(*session.Session, config.Connection) (int, error)) error {
 	s, err := a.mappingSession(ctx)
 	if err != nil {
 		return err

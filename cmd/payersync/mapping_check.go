@@ -78,11 +78,13 @@ type ruleReport struct {
 // mappingRules are the reasons possibly caused by a mapping.
 var mappingRules = []connector.Reason{
 	connector.ReasonKeyBlank, connector.ReasonKeyShared, connector.ReasonKeyChanged, connector.ReasonMappingFailed,
-	connector.ReasonNameMissing, connector.ReasonEmailMalformed, connector.ReasonTooManyAddresses, connector.ReasonTwoPrimary, connector.ReasonIllegalText,
+	connector.ReasonNameMissing, connector.ReasonEmailMalformed, connector.ReasonTooManyAddresses,
+	connector.ReasonTwoPrimary, connector.ReasonIllegalText,
 }
 
 func (a *app) checkMapping(ctx context.Context, s *session.Session, c config.Connection, priv privacy) (int, error) {
-	r := mappingReport{Connection: c.Name, File: c.Mapping, Mistakes: []mappingMistake{}, Rules: []ruleReport{}, Quality: priv.Quality(mapping.CoverageReport{})}
+	r := mappingReport{Connection: c.Name, File: c.Mapping, Mistakes: []mappingMistake{}, Rules: []ruleReport{},
+		Quality: priv.Quality(mapping.CoverageReport{})}
 	conn, err := a.stored(ctx, s, c)
 	if err == nil {
 		r.Mapping = conn.Mapping.Version()
@@ -158,16 +160,19 @@ func checkRules(ctx context.Context, s *session.Session, conn syncer.Connection,
 	return nil
 }
 
-func (a *app) printMappingReport(c config.Connection, r mappingReport, m *mapping.Mapping, wrong *strict.Error, p privacy) error {
+func (a *app) printMappingReport(c config.Connection, r mappingReport, m *mapping.Mapping, wrong *strict.Error,
+	p privacy) error {
 	if a.JSON() {
 		return show.JSON(a.Out, r)
 	}
 	switch {
 	case wrong != nil && m == nil:
-		fmt.Fprintf(a.Out, "FAIL  %s: the mapping has %s\n%v\n", r.Connection, connector.Plural(len(r.Mistakes), "mistake"), wrong)
+		fmt.Fprintf(a.Out, "FAIL  %s: the mapping has %s\n%v\n", r.Connection, connector.Plural(len(r.Mistakes), "mistake"),
+			wrong)
 		return nil
 	case wrong != nil:
-		fmt.Fprintf(a.Out, "ok    %s: the mapping is well formed\nFAIL  %[1]s: its examples differ\n%[2]v\n", r.Connection, wrong)
+		fmt.Fprintf(a.Out, "ok    %s: the mapping is well formed\nFAIL  %[1]s: its examples differ\n%[2]v\n", r.Connection,
+			wrong)
 	default:
 		fmt.Fprintf(a.Out, "ok    %s: the mapping is well formed\nok    %[1]s: its examples hold\n", r.Connection)
 	}
@@ -176,10 +181,12 @@ func (a *app) printMappingReport(c config.Connection, r mappingReport, m *mappin
 		return nil
 	}
 	if len(r.Rules) == 0 {
-		fmt.Fprintf(a.Out, "ok    %s: keys and rules hold for %s\n", r.Connection, connector.Plural(r.Records, "stored record"))
+		fmt.Fprintf(a.Out, "ok    %s: keys and rules hold for %s\n", r.Connection,
+			connector.Plural(r.Records, "stored record"))
 	}
 	for _, rule := range r.Rules {
-		a.Hanging("FAIL  ", fmt.Sprintf("%s: %s of %d: %s", r.Connection, connector.Plural(rule.Count, "record"), r.Records, few(rule.SourceIDs, rule.Count)))
+		a.Hanging("FAIL  ", fmt.Sprintf("%s: %s of %d: %s", r.Connection, connector.Plural(rule.Count, "record"), r.Records,
+			few(rule.SourceIDs, rule.Count)))
 		a.Hanging("        ", show.Visible(rule.Detail))
 		a.Hanging("        ", rule.Next)
 	}

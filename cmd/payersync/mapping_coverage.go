@@ -77,7 +77,8 @@ func (a *app) coverage(ctx context.Context, s *session.Session, c config.Connect
 func reportCoverage(connection, version string, c mapping.CoverageReport) coverageReport {
 	return coverageReport{
 		Connection: connection, Mapping: version, Records: c.Records, Included: c.Included, Failed: c.Failed,
-		Rules: append([]mapping.RuleCoverage{}, c.Rules...), NeverFired: append([]string{}, c.NeverFired...), UnusedFields: append([]string{}, c.UnusedFields...),
+		Rules: append([]mapping.RuleCoverage{}, c.Rules...), NeverFired: append([]string{}, c.NeverFired...),
+		UnusedFields: append([]string{}, c.UnusedFields...),
 	}
 }
 

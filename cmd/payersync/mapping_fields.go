@@ -73,7 +73,8 @@ func (a *app) printFields(r fieldsReport) {
 	var rows [][]string
 	for _, f := range r.Fields {
 		examples := connector.Map(f.Examples, func(e syncer.FieldExample) string { return e.Value })
-		rows = append(rows, []string{f.Written, string(f.Type), percent(f.Filled, f.Records), strings.Join(examples, " · "), f.Description})
+		rows = append(rows, []string{f.Written, string(f.Type), percent(f.Filled, f.Records), strings.Join(examples, " · "),
+			f.Description})
 	}
 	show.Table(a.Out, []string{"Written", "Type", "Filled", "Values", "Meaning"}, rows)
 	fmt.Fprintln(a.Out, "\nFunctions; mapping/README.md explains them")

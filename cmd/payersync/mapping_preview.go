@@ -70,9 +70,11 @@ func (a *app) preview(ctx context.Context, s *session.Session, c config.Connecti
 		a.nothingStored(c)
 	}
 	if args.sourceID != "" && len(p.Customers) == 0 && p.Records > 0 {
-		return fmt.Errorf("cannot preview %q: no stored record of %s has this source id; payersync payers list shows them", args.sourceID, c.Name)
+		return fmt.Errorf("cannot preview %q: no stored record of %s has this source id; payersync payers list shows them",
+			args.sourceID, c.Name)
 	}
-	unasked := office.ExplainUnasked(p.NotAsked, map[string]string{p.Mapping: string(conn.Mapping.Text())}, func(string) string { return c.Mapping })
+	unasked := office.ExplainUnasked(p.NotAsked, map[string]string{p.Mapping: string(conn.Mapping.Text())},
+		func(string) string { return c.Mapping })
 	if a.JSON() {
 		return show.JSON(a.Out, struct {
 			syncer.Preview
@@ -123,7 +125,8 @@ func blastRadius(p syncer.Preview) string {
 		n    int
 		what string
 	}{
-		{p.Creates, "would be created"}, {p.Adopts, "would be linked"}, {p.Links, "would be asked to sign a mandate"}, {p.Dropped.Count, "payers newly excluded"},
+		{p.Creates, "would be created"}, {p.Adopts, "would be linked"}, {p.Links, "would be asked to sign a mandate"},
+		{p.Dropped.Count, "payers newly excluded"},
 		{fresh, "newly on hold"}, {p.KeyChanges.Count, "with another key"}, {p.InFlight, "wait for an answer first"},
 	} {
 		if part.n > 0 {
@@ -136,7 +139,8 @@ func blastRadius(p syncer.Preview) string {
 // verdictOf describes the result of a sync with the mapping.
 func verdictOf(p syncer.Preview) string {
 	if len(p.Stops) > 0 {
-		stopped := fmt.Sprintf("No new customer would be created: %s", withSteps(state.StopsText(p.Stops), state.StepsOfStops(p.Stops)))
+		stopped := fmt.Sprintf("No new customer would be created: %s",
+			withSteps(state.StopsText(p.Stops), state.StepsOfStops(p.Stops)))
 		if p.Stops = nil; p.Adopts+p.Updates == 0 && p.Limits == "" {
 			return stopped
 		}
@@ -210,7 +214,8 @@ func (a *app) printFailures(failures []syncer.Failure) {
 		if f.New > 0 {
 			who = fmt.Sprintf("%d of them new: %s", f.New, few(f.SourceIDs, f.New))
 		}
-		fmt.Fprintf(a.Out, "  %s, %s\n      %s %s\n", connector.Plural(f.Count, "record"), who, show.Visible(f.Detail), f.Reason.Next())
+		fmt.Fprintf(a.Out, "  %s, %s\n      %s %s\n", connector.Plural(f.Count, "record"), who, show.Visible(f.Detail),
+			f.Reason.Next())
 	}
 }
 

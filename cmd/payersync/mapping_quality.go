@@ -62,7 +62,8 @@ func (a *app) printShared(connection string, s office.Shared) {
 		groups = append(groups, fmt.Sprintf("and %d more", s.Values-most))
 	}
 	if s.Values > 0 {
-		a.Hanging("note  ", fmt.Sprintf("%s: %d payers share %s: %s", connection, s.Records, connector.Plural(s.Values, what), strings.Join(groups, "; ")))
+		a.Hanging("note  ", fmt.Sprintf("%s: %d payers share %s: %s", connection, s.Records, connector.Plural(s.Values, what),
+			strings.Join(groups, "; ")))
 	}
 	if s.Partial {
 		a.Hanging("note  ", fmt.Sprintf("%s: there are more different values of %s than are compared, so some that are shared may be missing here", connection, what))

@@ -27,7 +27,8 @@ this first line in them:
   # yaml-language-server: $schema=` + mappingSchemaFile + `
 
 A schema cannot know your fields: payersync mapping check does.`,
-		Example: "  payersync mapping fields --schema > " + mappingSchemaFile + "\n  payersync mapping fields --schema --for config > " + configSchemaFile,
+		Example: "  payersync mapping fields --schema > " + mappingSchemaFile +
+			"\n  payersync mapping fields --schema --for config > " + configSchemaFile,
 		RunE: func(*cobra.Command, []string) error {
 			schemas := map[string]func() []byte{"mapping": mapping.Schema, "config": config.Schema, "node": config.NodeSchema}
 			schema, known := schemas[of]

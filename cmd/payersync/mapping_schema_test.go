@@ -112,7 +112,8 @@ func TestTheConfigSchemaRefusesWrongFilesWhereASchemaCan(t *testing.T) {
 // TestTheSchemasAcceptWhatInitWrites uses the line with a file's schema, like an editor.
 func TestTheSchemasAcceptWhatInitWrites(t *testing.T) {
 	t.Parallel()
-	schemas := map[string]*jsonschema.Schema{mappingSchemaFile: compiled(t, mapping.Schema()), configSchemaFile: compiled(t, config.Schema())}
+	schemas := map[string]*jsonschema.Schema{mappingSchemaFile: compiled(t, mapping.Schema()),
+		configSchemaFile: compiled(t, config.Schema())}
 	for _, kind := range append(sourceKinds(), "") {
 		files, err := firstFiles(kind)
 		if err != nil {
@@ -143,7 +144,8 @@ func TestTheSchemasAcceptWhatInitWrites(t *testing.T) {
 func TestTheConfigSchemaAcceptsEveryExample(t *testing.T) {
 	t.Parallel()
 	schema := compiled(t, config.Schema())
-	for _, file := range []string{"internal/config/testdata/config/whole.yaml", "../../configs/payersync.example.yaml", "../../configs/quickstart/payersync.yaml", "../../configs/quickstart/production.yaml"} {
+	for _, file := range []string{"internal/config/testdata/config/whole.yaml", "../../configs/payersync.example.yaml",
+		"../../configs/quickstart/payersync.yaml", "../../configs/quickstart/production.yaml"} {
 		if err := schema.Validate(contentOf(t, file)); err != nil {
 			t.Errorf("%s: %v", file, err)
 		}

@@ -43,7 +43,8 @@ func (w *world) served(log *bytes.Buffer) *session.Session {
 		value, ok := w.env[name]
 		return value, ok
 	}
-	a := &app{program: program{Console: &show.Console{Out: log, ErrOut: log, Output: "table"}, getenv: lookup}, now: time.Now, config: w.path("payersync.yaml")}
+	a := &app{program: program{Console: &show.Console{Out: log, ErrOut: log, Output: "table"}, getenv: lookup},
+		now: time.Now, config: w.path("payersync.yaml")}
 	s := w.session(a)
 	if err := s.OpenBilling(w.t.Context(), log, s.Config.Log, true); err != nil {
 		w.t.Fatal(err)
@@ -85,7 +86,8 @@ func TestABadEditNeverReplacesAGoodMapping(t *testing.T) {
 		t.Errorf("the runs used %+v, want %s alone", history.Versions, good)
 	}
 	status := w.expect(exitDone, "status").out
-	for _, want := range []string{"The mapping of acme has had a mistake since", `unknown function "trimm"; did you mean "trim"?`, "payersync mapping check acme"} {
+	for _, want := range []string{"The mapping of acme has had a mistake since",
+		`unknown function "trimm"; did you mean "trim"?`, "payersync mapping check acme"} {
 		if !strings.Contains(status, want) {
 			t.Errorf("the status does not say %q:\n%s", want, status)
 		}
@@ -111,13 +113,16 @@ func TestAMappingWhoseExamplesFailIsNotUsed(t *testing.T) {
 	t.Parallel()
 	rows := people(3)
 	w := newWorld(t, rows)
-	w.edit("mapping.yaml", "\nown:", "\nexamples: [{given: {AccountNumber: E1, Name: Jane Roe, Email: jane@example.org}, want: {name: Jane Roe}}]\nown:")
+	w.edit("mapping.yaml", "\nown:",
+		"\nexamples: [{given: {AccountNumber: E1, Name: Jane Roe, Email: jane@example.org}, want: {name: Jane Roe}}]\nown:")
 	w.expect(exitDone, "sync")
 	good := w.box.Writes()
 	w.edit("mapping.yaml", "name: trim(Name)\n  people", "name: upper(trim(Name))\n  people")
 	for _, run := range []string{"sync", "backfill", "plan"} {
 		r := w.expect(exitUsage, run)
-		if !strings.Contains(r.errOut, "mapping.yaml:11:") || !strings.Contains(r.errOut, "its examples have other results than expected, in 1 place; payersync mapping check shows them") {
+		if !strings.Contains(r.errOut, "mapping.yaml:11:") ||
+			!strings.Contains(r.errOut,
+				"its examples have other results than expected, in 1 place; payersync mapping check shows them") {
 			t.Errorf("%s says:\n%s", run, r.errOut)
 		}
 	}
@@ -145,7 +150,8 @@ func TestAMappingWhoseExamplesFailIsNotUsed(t *testing.T) {
 		t.Errorf("%d writes, want 2 more than %d", w.box.Writes(), good)
 	}
 	status := w.expect(exitDone, "status").out
-	if !strings.Contains(log.String(), "the version before stays in force") || !strings.Contains(status, "The mapping of acme has had a mistake since") {
+	if !strings.Contains(log.String(), "the version before stays in force") ||
+		!strings.Contains(status, "The mapping of acme has had a mistake since") {
 		t.Errorf("nobody is told:\n%s%s", &log, status)
 	}
 	if told := strings.ToLower(log.String() + status); strings.Contains(told, "jane") {
@@ -161,7 +167,8 @@ func TestAFirstRunWithABadMappingSaysWhatIsWrong(t *testing.T) {
 	s := w.served(new(bytes.Buffer))
 	defer s.Close()
 	err := syncNow(t.Context(), s, s.Config.Connections[0], "schedule")
-	if err == nil || !strings.Contains(err.Error(), "trimm") || strings.Contains(err.Error(), "Jane Roe") || strings.Contains(err.Error(), "no such mapping") {
+	if err == nil || !strings.Contains(err.Error(), "trimm") || strings.Contains(err.Error(), "Jane Roe") ||
+		strings.Contains(err.Error(), "no such mapping") {
 		t.Errorf("the run ended with %v", err)
 	}
 }
@@ -209,7 +216,8 @@ func TestARollbackIsRefusedWhereTheVersionNoLongerFits(t *testing.T) {
 	w.edit("mapping.yaml", "line1: Depot", "line1: Yard")
 	edited := w.read("mapping.yaml")
 	r := w.expect(exitUsage, "mapping", "rollback", first[:6])
-	if !strings.Contains(r.errOut, "does not fit the source of acme any more") || !strings.Contains(r.errOut, `unknown field "Depot"`) {
+	if !strings.Contains(r.errOut, "does not fit the source of acme any more") ||
+		!strings.Contains(r.errOut, `unknown field "Depot"`) {
 		t.Errorf("the refusal says: %s", r.errOut)
 	}
 	if w.read("mapping.yaml") != edited {
@@ -263,13 +271,15 @@ func TestFieldsAreToldWithTheirFillAndCommonValues(t *testing.T) {
 func TestBankDetailsInTheExternalDataAreNotShown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	w.edit("mapping.yaml", "mandate:\n  request: any(customer.people, .email != \"\")", "externalData: {ref: IBAN}\nmandate: {request: customer.externalData.ref != \"\"}")
+	w.edit("mapping.yaml", "mandate:\n  request: any(customer.people, .email != \"\")",
+		"externalData: {ref: IBAN}\nmandate: {request: customer.externalData.ref != \"\"}")
 	for _, iban := range []string{"GB29NWBK60161331926819", "GB94BARC10201530093459"} { // the second as a change
 		w.write("customers.csv", "AccountNumber,Name,Email,Phone,Street,Depot,IBAN\nA1,Ann,ann@example.org,,1 Mill Lane,,"+iban+"\n")
 		w.expect(exitDone, "sync")
 		for _, output := range []string{"table", "json"} {
 			told := w.expect(exitDone, "payers", "show", "A1", "--show-values", "--output", output).out
-			if !strings.Contains(told, office.NotShown) || !strings.Contains(told, "ann@example.org") || strings.Contains(told, "NWBK") || strings.Contains(told, "BARC") {
+			if !strings.Contains(told, office.NotShown) || !strings.Contains(told, "ann@example.org") ||
+				strings.Contains(told, "NWBK") || strings.Contains(told, "BARC") {
 				t.Errorf("told as %s:\n%s", output, told)
 			}
 		}
@@ -285,7 +295,8 @@ func TestMappingCommandsWorkWhileTheFileIsGone(t *testing.T) {
 	version := decode[historyReport](t, w.expect(exitDone, "mapping", "history", "--output", "json")).FileHash
 	w.edit("mapping.yaml", "name: trim(Name)\n  people", "name: upper(Name)\n  people")
 	commands := [][]string{
-		{"mapping", "fields"}, {"mapping", "check"}, {"mapping", "preview"}, {"mapping", "check", "--coverage"}, {"payers", "show", "A00002"}, {"mapping", "rollback", version},
+		{"mapping", "fields"}, {"mapping", "check"}, {"mapping", "preview"}, {"mapping", "check", "--coverage"},
+		{"payers", "show", "A00002"}, {"mapping", "rollback", version},
 	}
 	var before []string
 	for _, command := range commands[:len(commands)-1] {
@@ -299,7 +310,8 @@ func TestMappingCommandsWorkWhileTheFileIsGone(t *testing.T) {
 		if i < len(before) && got.out != before[i] {
 			t.Errorf("payersync %s without the file: %s", strings.Join(command, " "), cmp.Diff(before[i], got.out))
 		}
-		if !strings.Contains(got.errOut, "acme: cannot look up its columns, so those of the last run are used:") || !strings.Contains(got.errOut, "customers.csv") {
+		if !strings.Contains(got.errOut, "acme: cannot look up its columns, so those of the last run are used:") ||
+			!strings.Contains(got.errOut, "customers.csv") {
 			t.Errorf("payersync %s does not say whose columns it used:\n%s", strings.Join(command, " "), got.errOut)
 		}
 	}

@@ -80,7 +80,8 @@ func (a *app) history(ctx context.Context, s *session.Session, c config.Connecti
 		if v.Hash == r.FileHash {
 			note = "the file as it is now"
 		}
-		rows = append(rows, []string{v.Hash[:shortHash], show.Time(v.SavedAt), v.Author, show.Time(v.LastUsed), fmt.Sprint(v.Runs), note})
+		rows = append(rows, []string{v.Hash[:shortHash], show.Time(v.SavedAt), v.Author, show.Time(v.LastUsed),
+			fmt.Sprint(v.Runs), note})
 	}
 	fmt.Fprintf(a.Out, "%s: %s\n", c.Name, c.Mapping)
 	show.Table(a.Out, []string{"Version", "First used", "By", "Last used", "Runs", ""}, rows)
@@ -205,11 +206,13 @@ func fileOf(ctx context.Context, s *session.Session, v state.MappingVersion, nam
 	}
 	switch slices.Sort(files); len(slices.Compact(files)) {
 	case 0:
-		return "", usage.Errorf("no run of %s has used the mapping version %s; payersync mapping history lists the used ones", connectionsNamed(configured), v.Hash[:shortHash])
+		return "", usage.Errorf("no run of %s has used the mapping version %s; payersync mapping history lists the used ones",
+			connectionsNamed(configured), v.Hash[:shortHash])
 	case 1:
 		return files[0], nil
 	}
-	return "", usage.Errorf("%[2]s used the mapping version %[1]s, and have different files; name the connection", v.Hash[:shortHash], strings.Join(users, " and "))
+	return "", usage.Errorf("%[2]s used the mapping version %[1]s, and have different files; name the connection",
+		v.Hash[:shortHash], strings.Join(users, " and "))
 }
 
 func connectionsNamed(configured []config.Connection) string {
@@ -237,7 +240,8 @@ approval.`,
 type rollbackReport struct {
 	File    string `json:"file"`
 	Mapping string `json:"mapping_version"`
-	Kept    string `json:"kept,omitempty"` // where the file as it was is now; "" when there was none, or it was this version
+	// where the file as it was is now; "" when there was none, or it was this version
+	Kept string `json:"kept,omitempty"`
 }
 
 func (a *app) rollback(ctx context.Context, s *session.Session, prefix string, names []string) error {
@@ -257,7 +261,8 @@ func (a *app) rollback(ctx context.Context, s *session.Session, prefix string, n
 	}
 	r := rollbackReport{File: path, Mapping: v.Hash}
 	if r.Kept, err = office.ReplaceMapping(ctx, s.Ledger, path, office.MappingChange{
-		Text: v.Text, Limit: session.MaxMapping, Keep: true, Entry: state.Entry{Actor: actor(), Action: "roll back mapping", Subject: v.Hash},
+		Text: v.Text, Limit: session.MaxMapping, Keep: true,
+		Entry: state.Entry{Actor: actor(), Action: "roll back mapping", Subject: v.Hash},
 	}); err != nil {
 		return fmt.Errorf("the mapping was not rolled back: %w", err)
 	}
@@ -282,7 +287,8 @@ func (a *app) mustFit(ctx context.Context, s *session.Session, v state.MappingVe
 		if err != nil {
 			return err
 		}
-		if _, err := session.ParseMapping("version "+v.Hash[:shortHash], []byte(v.Text), conn.Info, s.Config.Billing.Dialect.Dialect); err != nil {
+		if _, err := session.ParseMapping("version "+v.Hash[:shortHash], []byte(v.Text), conn.Info,
+			s.Config.Billing.Dialect.Dialect); err != nil {
 			return usage.Error{Err: fmt.Errorf("the mapping was not rolled back, because the version does not fit the source of %s any more; correct it by hand:\n%w", c.Name, err)}
 		}
 	}

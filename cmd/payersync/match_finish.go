@@ -67,10 +67,11 @@ func (a *app) finishMatching(ctx context.Context, s *session.Session, connection
 		}
 	}
 	alike := 0
-	if err := s.Ledger.EachAttention(ctx, state.Filter{Connection: connection, State: string(connector.ReasonLikeness)}, func(state.AttentionRow) error {
-		alike++
-		return nil
-	}); err != nil {
+	if err := s.Ledger.EachAttention(ctx, state.Filter{Connection: connection, State: string(connector.ReasonLikeness)},
+		func(state.AttentionRow) error {
+			alike++
+			return nil
+		}); err != nil {
 		return err
 	}
 	switch {
@@ -79,7 +80,9 @@ func (a *app) finishMatching(ctx context.Context, s *session.Session, connection
 	case alike > 0:
 		a.Say("On hold for a match: %s. They stay on hold until you decide on each.", connector.Plural(alike, "record"))
 	}
-	sure, err := a.Confirms(ctx, d.yes, "Matching is not finished", fmt.Sprintf("Is matching of %s finished? The next run then creates customers for records without a match.", show.Visible(connection)))
+	sure, err := a.Confirms(ctx, d.yes, "Matching is not finished",
+		fmt.Sprintf("Is matching of %s finished? The next run then creates customers for records without a match.",
+			show.Visible(connection)))
 	if err != nil {
 		return err
 	}
@@ -103,7 +106,8 @@ func (a *app) reopenMatching(ctx context.Context, s *session.Session, connection
 	if err != nil {
 		return err
 	}
-	return a.printMatching(ctx, s, matchingReport{Connection: connection, Changed: true}, "Matching of %s is open again: the next run creates nobody while customers belong to no record.")
+	return a.printMatching(ctx, s, matchingReport{Connection: connection, Changed: true},
+		"Matching of %s is open again: the next run creates nobody while customers belong to no record.")
 }
 
 // printMatching prints the progress of matching, and the remaining obstacles to creates.

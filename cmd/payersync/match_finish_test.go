@@ -16,11 +16,14 @@ func matchingWorld(t *testing.T, n, strangers int) *world {
 	var there []trader
 	for i := range n + 1 + strangers {
 		someone := trader{
-			name:  fmt.Sprintf("%s %s", strings.Fields("Amber Blue Copper Dapple Elder Fern Golden")[i%7], strings.Fields("Bakery Brewing Cabinets Dairy Electrics")[i/7]),
-			email: fmt.Sprintf("office@t%d.example", i), street: fmt.Sprintf("%d Mill Lane", i+1), postcode: fmt.Sprintf("LS%d 4AP", i+1),
+			name: fmt.Sprintf("%s %s", strings.Fields("Amber Blue Copper Dapple Elder Fern Golden")[i%7],
+				strings.Fields("Bakery Brewing Cabinets Dairy Electrics")[i/7]),
+			email: fmt.Sprintf("office@t%d.example", i), street: fmt.Sprintf("%d Mill Lane", i+1),
+			postcode: fmt.Sprintf("LS%d 4AP", i+1),
 		}
 		if i <= n {
-			rows = append(rows, row{ID: fmt.Sprintf("A%05d", i), Name: someone.name, Email: someone.email, Phone: fmt.Sprintf("01632 %06d", 100_000+i), Street: someone.street, Depot: someone.postcode})
+			rows = append(rows, row{ID: fmt.Sprintf("A%05d", i), Name: someone.name, Email: someone.email,
+				Phone: fmt.Sprintf("01632 %06d", 100_000+i), Street: someone.street, Depot: someone.postcode})
 		}
 		if i != n {
 			there = append(there, someone)
@@ -48,13 +51,15 @@ func TestEverybodySaysOfFirstMatchingWhatTheMatchListSays(t *testing.T) {
 		}
 	}
 	preview := w.expect(exitDone, "mapping", "preview").out
-	if !strings.Contains(preview, "No new customer would be created: "+counted) || !strings.Contains(preview, "payersync payers match --finish --connection acme") {
+	if !strings.Contains(preview, "No new customer would be created: "+counted) ||
+		!strings.Contains(preview, "payersync payers match --finish --connection acme") {
 		t.Errorf("a preview does not say how to go on:\n%s", preview)
 	}
 
 	// Without phones nothing reaches the level for accepting together.
 	list := w.expect(exitDone, "payers", "match").out
-	for _, says := range []string{"24 records, 0 of them from 90 on", "24 at 88 lack only a phone: look, then accept them with --above 88"} {
+	for _, says := range []string{"24 records, 0 of them from 90 on",
+		"24 at 88 lack only a phone: look, then accept them with --above 88"} {
 		if !strings.Contains(list, says) {
 			t.Errorf("the list does not say %q:\n%s", says, list)
 		}
@@ -63,7 +68,8 @@ func TestEverybodySaysOfFirstMatchingWhatTheMatchListSays(t *testing.T) {
 	const left = "3 customers exist in the billing service that belong to no record yet, and no record looks like one of them"
 	for _, args := range [][]string{{"payers", "match"}, {"status"}, {"plan", "list"}, {"mapping", "preview"}} {
 		if r := w.run(args...); !strings.Contains(r.out+r.errOut, left) {
-			t.Errorf("after all were accepted, payersync %s does not say %q:\n%s%s", strings.Join(args, " "), left, r.out, r.errOut)
+			t.Errorf("after all were accepted, payersync %s does not say %q:\n%s%s", strings.Join(args, " "), left, r.out,
+				r.errOut)
 		}
 	}
 	w.expect(exitDone, "payers", "match", "--finish", "--yes")

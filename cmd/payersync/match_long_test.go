@@ -157,7 +157,8 @@ func newFirstDay(t *testing.T, n int) *firstDay {
 	var of []string
 	enter := func(ours trader) string {
 		id := fmt.Sprintf("A%05d", len(rows)+1)
-		rows = append(rows, row{ID: id, Name: ours.name, Email: ours.email, Phone: ours.phone, Street: ours.street, Depot: ours.postcode})
+		rows = append(rows, row{ID: id, Name: ours.name, Email: ours.email, Phone: ours.phone, Street: ours.street,
+			Depot: ours.postcode})
 		return id
 	}
 	for i := range n * 4 / 5 {
@@ -209,9 +210,11 @@ func (f *firstDay) decide(file string) (accepted, rejected int) {
 	if err != nil {
 		f.w.t.Fatal(err)
 	}
-	record, customer, decision := slices.Index(cells[0], "record_id"), slices.Index(cells[0], "customer_id"), slices.Index(cells[0], "decision")
+	record, customer, decision := slices.Index(cells[0], "record_id"), slices.Index(cells[0], "customer_id"),
+		slices.Index(cells[0], "decision")
 	for _, line := range cells[1:] {
-		if f.of[strings.TrimPrefix(line[customer], "'")] == line[record] { // the list keeps spreadsheets from reading ids as numbers
+		// the list keeps spreadsheets from reading ids as numbers
+		if f.of[strings.TrimPrefix(line[customer], "'")] == line[record] {
 			line[decision] = "accept"
 			accepted++
 		} else {
@@ -288,9 +291,11 @@ func TestAServiceThatHasTheCustomersIsLinkedInSevenCommands(t *testing.T) {
 		p := f.w.start(args...)
 		<-p.ended // the test's own deadline bounds it: a long form takes minutes
 		r := p.wait()
-		t.Logf("%6.1f s  payersync %s", time.Since(start).Seconds(), strings.ReplaceAll(strings.Join(args, " "), f.w.dir+"/", ""))
+		t.Logf("%6.1f s  payersync %s", time.Since(start).Seconds(),
+			strings.ReplaceAll(strings.Join(args, " "), f.w.dir+"/", ""))
 		if r.code != code {
-			t.Fatalf("payersync %s ended with %d, want %d\nstdout: %s\nstderr: %s", strings.Join(args, " "), r.code, code, r.out, r.errOut)
+			t.Fatalf("payersync %s ended with %d, want %d\nstdout: %s\nstderr: %s", strings.Join(args, " "), r.code, code, r.out,
+				r.errOut)
 		}
 	}
 	f.w.run("plan", "--limit", "5")
@@ -310,10 +315,12 @@ func TestAServiceThatHasTheCustomersIsLinkedInSevenCommands(t *testing.T) {
 	t.Logf("%d customers before and %d after: %d linked, %d of them made; a person accepted %d and rejected %d; %d wrong matches, %d doubled, %d strangers touched",
 		f.before, n.customers, n.linked, n.made, accepted, rejected, n.wrong, n.doubled, n.touched)
 	records := len(f.ours) + f.before/20
-	if n.linked != records || n.made != f.before/20 || n.customers != f.before+f.before/20 || n.wrong+n.doubled+n.touched > 0 {
+	if n.linked != records || n.made != f.before/20 || n.customers != f.before+f.before/20 ||
+		n.wrong+n.doubled+n.touched > 0 {
 		t.Errorf("want all %d records linked, %d customers made, and nobody wrong, doubled or touched", records, f.before/20)
 	}
-	if r := f.w.expect(exitDone, "sync"); !strings.Contains(r.out, fmt.Sprintf("%d unchanged, 0 created, 0 linked, 0 updated", records)) {
+	if r := f.w.expect(exitDone, "sync"); !strings.Contains(r.out,
+		fmt.Sprintf("%d unchanged, 0 created, 0 linked, 0 updated", records)) {
 		t.Errorf("the next sync says\n%s", r.out)
 	}
 	var status statusReport
@@ -370,7 +377,8 @@ func TestEveryWrongMatchIsUndoneAndTheServiceIsAsItWas(t *testing.T) {
 		var shown struct {
 			Changes []state.PastChange `json:"changes"`
 		}
-		if err := json.Unmarshal([]byte(f.w.expect(exitDone, "payers", "show", record, "--output", "json").out), &shown); err != nil {
+		if err := json.Unmarshal([]byte(f.w.expect(exitDone, "payers", "show", record, "--output", "json").out),
+			&shown); err != nil {
 			t.Fatal(err)
 		}
 		at := slices.IndexFunc(shown.Changes, func(c state.PastChange) bool {

@@ -58,7 +58,8 @@ func (svc *service) metricsFacts(ctx context.Context, counter *state.Counter) (f
 	if err != nil {
 		return f, err
 	}
-	f.Jobs = append(f.Jobs, connector.Map(jobs, func(j jobRow) metrics.Job { return metrics.Job{JobRow: j.JobRow, NextAt: j.NextAt} })...)
+	f.Jobs = append(f.Jobs, connector.Map(jobs,
+		func(j jobRow) metrics.Job { return metrics.Job{JobRow: j.JobRow, NextAt: j.NextAt} })...)
 	for _, c := range s.Config.Connections {
 		f.Connections = append(f.Connections, c.Name)
 		left, err := s.BudgetLeft(ctx, c)

@@ -90,7 +90,8 @@ func TestTheMetricsSayTheSameAsTheStatus(t *testing.T) {
 	serve := w.serve()
 	first := w.mandateOf("A00001")
 	w.must(w.box.Sign(first.ID))
-	for _, body := range [][]byte{event("ev-1", first.CustomerID), event("ev-2", "a customer nobody knows"), []byte("not JSON")} {
+	for _, body := range [][]byte{event("ev-1", first.CustomerID), event("ev-2", "a customer nobody knows"),
+		[]byte("not JSON")} {
 		if status, _ := post(t, w.delivery(body)); status != http.StatusOK {
 			t.Fatalf("a delivery was answered %d", status)
 		}
@@ -126,22 +127,29 @@ func TestTheMetricsSayTheSameAsTheStatus(t *testing.T) {
 	if diff := cmp.Diff(waiting, byLabel(got, "inbox", "state")); diff != "" || len(waiting) != 2 {
 		t.Errorf("inbox (-status +metrics):\n%s", diff)
 	}
-	writes := len(w.requests(func(r sandbox.Request) bool { return r.Method == http.MethodPost && r.Path == "/api/customers" }))
-	if creates, open := byLabel(got, "changes_total", "action")["create"], byLabel(got, "changes_unanswered", "action")["create"]; creates+open != writes || creates != 13 || open != 2 {
+	writes := len(w.requests(func(r sandbox.Request) bool {
+		return r.Method == http.MethodPost &&
+			r.Path == "/api/customers"
+	}))
+	if creates, open := byLabel(got, "changes_total", "action")["create"],
+		byLabel(got, "changes_unanswered", "action")["create"]; creates+open != writes || creates != 13 || open != 2 {
 		t.Errorf("%d creates were sent; %d that ended and %d that may still take effect are shown", writes, creates, open)
 	}
 	for line, want := range map[string]float64{
 		`ledger_up`: 1,
-		`webhook_requests_total{outcome="accepted"}`: 3, `webhook_requests_total{outcome="signature_failed"}`: 1, `webhook_requests_total{outcome="too_many"}`: 0,
-		`webhook_reflect_duration_seconds_count`: 1, `run_last_outcome{connection="acme",outcome="complete"}`: 1,
-		`mapping_wrong{connection="acme"}`: 0, `source_state{connection="bravo",state="active"}`: 1, `payers{connection="bravo",state="linked"}`: 1,
+		`webhook_requests_total{outcome="accepted"}`: 3, `webhook_requests_total{outcome="signature_failed"}`: 1,
+		`webhook_requests_total{outcome="too_many"}`: 0,
+		`webhook_reflect_duration_seconds_count`:     1, `run_last_outcome{connection="acme",outcome="complete"}`: 1,
+		`mapping_wrong{connection="acme"}`: 0, `source_state{connection="bravo",state="active"}`: 1,
+		`payers{connection="bravo",state="linked"}`:                                                            1,
 		`request_duration_seconds_count{connection="",operation="get customer",status="2xx",system="billing"}`: 1,
 	} {
 		if have, ok := got[line]; !ok || have < want || have > want && !strings.HasPrefix(line, "request_") {
 			t.Errorf("%s is %v (there: %t), want %v", line, have, ok, want)
 		}
 	}
-	if got[`ledger_commit_duration_seconds_count`] == 0 || got[`ledger_size_bytes{file="ledger"}`] == 0 || !strings.Contains(text, "process_resident_memory_bytes") || !strings.Contains(text, "go_goroutines") {
+	if got[`ledger_commit_duration_seconds_count`] == 0 || got[`ledger_size_bytes{file="ledger"}`] == 0 ||
+		!strings.Contains(text, "process_resident_memory_bytes") || !strings.Contains(text, "go_goroutines") {
 		t.Errorf("commits, sizes or the process are missing:\n%s", text)
 	}
 	expectInTable(t, text)
@@ -152,7 +160,8 @@ func TestTheMetricsSayTheSameAsTheStatus(t *testing.T) {
 	}
 	for key, n := range runs {
 		part := strings.Fields(key)
-		if line := fmt.Sprintf(`runs_total{connection=%q,kind=%q,outcome=%q}`, part[0], part[1], part[2]); got[line] != float64(n) {
+		if line := fmt.Sprintf(`runs_total{connection=%q,kind=%q,outcome=%q}`, part[0], part[1],
+			part[2]); got[line] != float64(n) {
 			t.Errorf("%s is %v, the ledger has %d", line, got[line], n)
 		}
 	}
@@ -237,7 +246,9 @@ func TestTheMetricsAreReadWhileABackfillWrites(t *testing.T) {
 	}
 	eventually(t, "half of it to be shown", func() bool { return grows() >= n/2 })
 	_, got := scrape(t, address)
-	if open := byLabel(got, "changes_unanswered", "action")["create"]; open == 0 || got[`run_open_since_timestamp_seconds{connection="acme"}`] == 0 || got[`changes_unanswered_oldest_timestamp_seconds{connection="acme"}`] == 0 {
+	if open := byLabel(got, "changes_unanswered", "action")["create"]; open == 0 ||
+		got[`run_open_since_timestamp_seconds{connection="acme"}`] == 0 ||
+		got[`changes_unanswered_oldest_timestamp_seconds{connection="acme"}`] == 0 {
 		t.Errorf("the run and %d creates without an answer should be shown", open)
 	}
 	release()
@@ -290,7 +301,8 @@ func TestTheMetricsHaveAnAddressOfTheirOwn(t *testing.T) {
 
 func TestWhoShowsMetricsToOtherMachinesIsTold(t *testing.T) {
 	t.Parallel()
-	for address, want := range map[string]bool{":9090": true, "0.0.0.0:9090": true, "[::]:9090": true, "192.0.2.1:9090": true, "127.0.0.1:9090": false, "[::1]:9090": false, "localhost:9090": false, "": false} {
+	for address, want := range map[string]bool{":9090": true, "0.0.0.0:9090": true, "[::]:9090": true,
+		"192.0.2.1:9090": true, "127.0.0.1:9090": false, "[::1]:9090": false, "localhost:9090": false, "": false} {
 		var log bytes.Buffer
 		to := logrus.New()
 		to.SetOutput(&log)
@@ -305,7 +317,9 @@ func TestWhoShowsMetricsToOtherMachinesIsTold(t *testing.T) {
 func shownMetrics(t testing.TB, address string) showing {
 	t.Helper()
 	text, got := scrape(t, address)
-	if got["ledger_up"] != 1 || !slices.ContainsFunc(slices.Collect(maps.Keys(got)), func(line string) bool { return strings.HasPrefix(line, "payers{") }) {
+	if got["ledger_up"] != 1 ||
+		!slices.ContainsFunc(slices.Collect(maps.Keys(got)),
+			func(line string) bool { return strings.HasPrefix(line, "payers{") }) {
 		t.Fatalf("the search would find nothing in\n%s", text)
 	}
 	return showing{[]string{"metrics"}, result{out: text}}

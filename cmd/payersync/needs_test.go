@@ -35,7 +35,8 @@ func needsEverything(t *testing.T) *stage {
 	s.do([]string{"writeback", "run"}, exitApproval)
 	more := slices.Clone(rows)
 	for i := range 30 {
-		more = append(more, row{ID: fmt.Sprintf("N%03d", i), Name: fmt.Sprintf("New payer %d", i), Email: fmt.Sprintf("new%d@example.net", i), Street: fmt.Sprintf("%d Quay", i)})
+		more = append(more, row{ID: fmt.Sprintf("N%03d", i), Name: fmt.Sprintf("New payer %d", i),
+			Email: fmt.Sprintf("new%d@example.net", i), Street: fmt.Sprintf("%d Quay", i)})
 	}
 	s.export(more...)
 	s.do([]string{"sync"}, exitApproval)
@@ -46,14 +47,17 @@ func needsEverything(t *testing.T) *stage {
 			}
 		}
 		for _, extra := range rows[2*len(reasons):] {
-			tx.Explain(state.Payer{Connection: "acme", SourceID: extra.ID}, state.TopicRecord, connector.ReasonNameMissing, "It has no name.")
+			tx.Explain(state.Payer{Connection: "acme", SourceID: extra.ID}, state.TopicRecord, connector.ReasonNameMissing,
+				"It has no name.")
 		}
 		for i := range 3 {
-			if _, err := tx.Receive(state.Delivery{Key: fmt.Sprintf("event:e%d#1", i), Type: "customer", State: connector.InboxQuarantined, Detail: "It names nobody.", Body: []byte(`{}`)}); err != nil {
+			if _, err := tx.Receive(state.Delivery{Key: fmt.Sprintf("event:e%d#1", i), Type: "customer",
+				State: connector.InboxQuarantined, Detail: "It names nobody.", Body: []byte(`{}`)}); err != nil {
 				return err
 			}
 		}
-		if _, err := tx.SaveSubscription(state.SubscriptionFacts{Problem: state.SubscriptionDeleted, Detail: "The webhook subscription is gone."}); err != nil {
+		if _, err := tx.SaveSubscription(state.SubscriptionFacts{Problem: state.SubscriptionDeleted,
+			Detail: "The webhook subscription is gone."}); err != nil {
 			return err
 		}
 		if _, err := tx.SetMappingProblem("acme", "line 3: it is wrong"); err != nil {
@@ -86,7 +90,8 @@ func TestStatusAndTheOverviewShowTheSameListAndEachLineOpensExactlyItsItems(t *t
 			t.Errorf("%s counts %d, and %q lists %d", l.Title, l.Count, l.Commands[0], n)
 		}
 	}
-	for _, kind := range []office.Kind{office.KindCondition, office.KindMatch, office.KindPlan, office.KindFinding, office.KindPayer, office.KindLetter, office.KindWriteback, office.KindDelivery} {
+	for _, kind := range []office.Kind{office.KindCondition, office.KindMatch, office.KindPlan, office.KindFinding,
+		office.KindPayer, office.KindLetter, office.KindWriteback, office.KindDelivery} {
 		if !kinds[kind] {
 			t.Errorf("the list has no %s:\n%s", kind, terminal)
 		}
@@ -109,7 +114,8 @@ func TestStatusAndTheOverviewShowTheSameListAndEachLineOpensExactlyItsItems(t *t
 			if got := shown[i]; got[1] != number || html.UnescapeString(got[3]) != l.Title {
 				t.Errorf("line %d of the overview is %s %s, and of status %s %s", i+1, got[1], got[3], number, l.Title)
 			}
-			if path := html.UnescapeString(shown[i][2]); path != "" && !strings.HasPrefix(path, "/plans/") { // the only plan is opened itself
+			// the only plan is opened itself
+			if path := html.UnescapeString(shown[i][2]); path != "" && !strings.HasPrefix(path, "/plans/") {
 				if n := r.rows(path); n != l.Count {
 					t.Errorf("%s counts %d, and %s lists %d", l.Title, l.Count, path, n)
 				}

@@ -124,7 +124,8 @@ func (n *node) untilPaused() {
 			continue
 		}
 		n.app.interrupt()
-		fmt.Fprintf(n.app.ErrOut, "Stopping: account %s is %s now, said %s. payersync first finishes the requests in flight. The planned changes stay, and payersync accounts pause --undo %[1]s continues.\n", i.Name, i.State, show.Visible(i.Author))
+		fmt.Fprintf(n.app.ErrOut,
+			"Stopping: account %s is %s now, said %s. payersync first finishes the requests in flight. The planned changes stay, and payersync accounts pause --undo %[1]s continues.\n", i.Name, i.State, show.Visible(i.Author))
 		return
 	}
 }

@@ -67,7 +67,8 @@ func nodeRows(ctx context.Context, server *state.Server, accounts []state.Accoun
 	}
 	rows := []nodeRow{}
 	for _, n := range nodes {
-		row := nodeRow{n.Name, n.ID, n.State(), n.Version, n.Leads, n.StartedAt, n.SeenAt, int64(n.Silent / time.Second), n.Accounts, []string{}, n.Runs, n.Addresses, n.Pages, n.ClockAhead.Seconds()}
+		row := nodeRow{n.Name, n.ID, n.State(), n.Version, n.Leads, n.StartedAt, n.SeenAt, int64(n.Silent / time.Second),
+			n.Accounts, []string{}, n.Runs, n.Addresses, n.Pages, n.ClockAhead.Seconds()}
 		row.Unopened = append(row.Unopened, connector.Map(n.Unopened, func(id int64) string { return names[id] })...)
 		rows = append(rows, row)
 	}
@@ -105,17 +106,20 @@ its name returns, or until payersync nodes forget.`,
 }
 
 func nodeListing() *show.Listing[nodeRow] {
-	return &show.Listing[nodeRow]{Empty: "There is no node: payersync serve with this configuration is one.", Columns: []show.Column[nodeRow]{
-		{Name: "name", Title: "Node", Cell: func(n nodeRow) string { return n.Name }},
-		{Name: "state", Title: "State", Cell: func(n nodeRow) string { return strings.ReplaceAll(string(n.State), "_", " ") }},
-		{Name: "leads", Title: "Leads", Cell: func(n nodeRow) string { return map[bool]string{true: "leads"}[n.Leads] }},
-		{Name: "version", Title: "Version", Cell: func(n nodeRow) string { return n.Version }},
-		show.Moment("started_at", "Since", func(n nodeRow) time.Time { return n.StartedAt }),
-		{Name: "seen_at", Title: "Last seen", Cell: func(n nodeRow) string { return show.Ago(n.silence()) }, Stored: func(n nodeRow) string { return n.SeenAt.UTC().Format(time.RFC3339) }},
-		show.Number("accounts_open", "Accounts", func(n nodeRow) int { return n.Accounts }),
-		show.Number("accounts_not_open", "Not open", func(n nodeRow) int { return len(n.Unopened) }),
-		show.Number("runs_under_way", "Runs", func(n nodeRow) int { return n.Runs }),
-	}}
+	return &show.Listing[nodeRow]{Empty: "There is no node: payersync serve with this configuration is one.",
+		Columns: []show.Column[nodeRow]{
+			{Name: "name", Title: "Node", Cell: func(n nodeRow) string { return n.Name }},
+			{Name: "state", Title: "State",
+				Cell: func(n nodeRow) string { return strings.ReplaceAll(string(n.State), "_", " ") }},
+			{Name: "leads", Title: "Leads", Cell: func(n nodeRow) string { return map[bool]string{true: "leads"}[n.Leads] }},
+			{Name: "version", Title: "Version", Cell: func(n nodeRow) string { return n.Version }},
+			show.Moment("started_at", "Since", func(n nodeRow) time.Time { return n.StartedAt }),
+			{Name: "seen_at", Title: "Last seen", Cell: func(n nodeRow) string { return show.Ago(n.silence()) },
+				Stored: func(n nodeRow) string { return n.SeenAt.UTC().Format(time.RFC3339) }},
+			show.Number("accounts_open", "Accounts", func(n nodeRow) int { return n.Accounts }),
+			show.Number("accounts_not_open", "Not open", func(n nodeRow) int { return len(n.Unopened) }),
+			show.Number("runs_under_way", "Runs", func(n nodeRow) int { return n.Runs }),
+		}}
 }
 
 // warnOfClocks names the working nodes with a wrong clock.
@@ -155,7 +159,8 @@ returns by itself.`,
 				return err
 			}
 			if n == 0 {
-				return usage.Errorf("no lost node has the name %q, so nothing was done; payersync nodes list shows the nodes", args[0])
+				return usage.Errorf("no lost node has the name %q, so nothing was done; payersync nodes list shows the nodes",
+					args[0])
 			}
 			a.Say("%s of the name %s is shown no more.", connector.Plural(n, "lost node"), args[0])
 			return a.Result(forgottenNodes{n})

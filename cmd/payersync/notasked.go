@@ -21,7 +21,8 @@ func mappingFiles(s *session.Session) office.MappingFiles {
 
 // eachNotAsked passes each rule that excludes payers from mandate requests, with their number, to do: of one
 // connection, or of all for "".
-func (a *app) eachNotAsked(ctx context.Context, s *session.Session, connection string, do func(office.NotAsked) error) error {
+func (a *app) eachNotAsked(ctx context.Context, s *session.Session, connection string,
+	do func(office.NotAsked) error) error {
 	rows, err := office.NotAskedBy(ctx, s.Ledger, connection, mappingFiles(s))
 	for _, n := range rows {
 		if err == nil {
@@ -32,7 +33,8 @@ func (a *app) eachNotAsked(ctx context.Context, s *session.Session, connection s
 }
 
 // eachNotAskedOf is eachNotAsked for a plan. A sent or superseded plan does not store it.
-func (a *app) eachNotAskedOf(ctx context.Context, s *session.Session, plan state.Plan, do func(office.NotAsked) error) error {
+func (a *app) eachNotAskedOf(ctx context.Context, s *session.Session, plan state.Plan,
+	do func(office.NotAsked) error) error {
 	if plan.State == state.PlanApplied || plan.State == state.PlanSuperseded {
 		return nil
 	}

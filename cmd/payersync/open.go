@@ -153,7 +153,8 @@ func (a *app) watched() config.Log {
 }
 
 // with opens a command's resources, passes them to do, and closes them.
-func (a *app) with(ctx context.Context, open func(context.Context) (*session.Session, error), do func(*session.Session) error) error {
+func (a *app) with(ctx context.Context, open func(context.Context) (*session.Session, error),
+	do func(*session.Session) error) error {
 	s, err := open(ctx)
 	if err != nil {
 		return err
@@ -163,7 +164,8 @@ func (a *app) with(ctx context.Context, open func(context.Context) (*session.Ses
 }
 
 // runs returns the run of a command that works with what open opens.
-func (a *app) runs(open func(context.Context) (*session.Session, error), do func(context.Context, *session.Session, []string) error) func(*cobra.Command, []string) error {
+func (a *app) runs(open func(context.Context) (*session.Session, error),
+	do func(context.Context, *session.Session, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		return a.with(cmd.Context(), open, func(s *session.Session) error { return do(cmd.Context(), s, args) })
 	}

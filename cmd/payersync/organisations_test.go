@@ -21,9 +21,10 @@ import (
 // party is a customer in Tryton.
 func party(category trytontest.ID, company string, n int) trytontest.Values {
 	return trytontest.Values{
-		"name":               fmt.Sprintf("%s %d", company, n),
-		"categories":         []any{[]any{"add", []any{category}}},
-		"contact_mechanisms": []any{[]any{"create", []trytontest.Values{{"type": "email", "value": fmt.Sprintf("p%d@%s.example", n, strings.ToLower(company))}}}},
+		"name":       fmt.Sprintf("%s %d", company, n),
+		"categories": []any{[]any{"add", []any{category}}},
+		"contact_mechanisms": []any{[]any{"create",
+			[]trytontest.Values{{"type": "email", "value": fmt.Sprintf("p%d@%s.example", n, strings.ToLower(company))}}}},
 	}
 }
 
@@ -99,7 +100,8 @@ func TestTwoTrytonDatabasesOnOneAccountTouchNobodyOfEachOther(t *testing.T) {
 				t.Errorf("customers by organisation: %v", of)
 			}
 			for i, w := range worlds {
-				if told := w.expect(exitDone, "attention", "list", "--connection", strings.ToLower(companies[i])); strings.Contains(told.out, string(connector.ReasonKeyShared)) {
+				if told := w.expect(exitDone, "attention", "list", "--connection",
+					strings.ToLower(companies[i])); strings.Contains(told.out, string(connector.ReasonKeyShared)) {
 					t.Errorf("%s is told:\n%s", companies[i], told.out)
 				}
 			}
@@ -178,7 +180,8 @@ func TestTwoCompaniesOfAVendorOnOneAccountTouchNobodyOfEachOther(t *testing.T) {
 				for i, w := range worlds {
 					w.env["BOOKS_SECRET"] = credentialstest.ClientSecret
 					if v := vendors[i]; v == nil {
-						w.write("mapping.yaml", strings.Replace(worldMapping, "customer:\n", "scope: tenant\nexternalData: {company: tenant}\ncustomer:\n", 1))
+						w.write("mapping.yaml", strings.Replace(worldMapping, "customer:\n",
+							"scope: tenant\nexternalData: {company: tenant}\ncustomer:\n", 1))
 						w.export(people(n)...)
 					} else if r := w.connectTo(names[i], v); r.code != exitDone {
 						t.Fatalf("connect %s ended with %d:\n%s%s", names[i], r.code, r.out, r.errOut)
@@ -202,10 +205,13 @@ func TestTwoCompaniesOfAVendorOnOneAccountTouchNobodyOfEachOther(t *testing.T) {
 					if raw, was := before[c.ID]; was && raw != string(c.Raw) {
 						t.Errorf("a customer of the first company was\n%s\nand is\n%s", raw, c.Raw)
 					}
-					ofTenant[cmp.Or(c.ExternalData["quickbooksCompanyId"], c.ExternalData["xeroTenantId"], c.ExternalData["company"])]++
+					ofTenant[cmp.Or(c.ExternalData["quickbooksCompanyId"], c.ExternalData["xeroTenantId"],
+						c.ExternalData["company"])]++
 				}
-				if len(before) != n || len(ofTenant) != 2 || slices.Max(slices.Collect(maps.Values(ofTenant))) != n || len(all) != 2*n {
-					t.Errorf("%d customers, then %d, of the companies %v; want %d of each of the two", len(before), len(all), ofTenant, n)
+				if len(before) != n || len(ofTenant) != 2 || slices.Max(slices.Collect(maps.Values(ofTenant))) != n ||
+					len(all) != 2*n {
+					t.Errorf("%d customers, then %d, of the companies %v; want %d of each of the two", len(before), len(all), ofTenant,
+						n)
 				}
 			})
 		}

@@ -37,7 +37,10 @@ payer in full. It prints an address that signs you in once. The pages are on thi
 machine alone, and run no schedules. They work with or without payersync serve, which
 shows the same pages at server.admin.`,
 		Example: "  payersync pages\n  payersync pages --listen 127.0.0.1:8070\n  payersync pages link --role viewer    # a link to the pages that serve shows",
-		RunE:    a.runs(a.open, func(ctx context.Context, s *session.Session, _ []string) error { return a.showPages(ctx, s, listen) }),
+		RunE: a.runs(a.open, func(ctx context.Context, s *session.Session,
+			_ []string) error {
+			return a.showPages(ctx, s, listen)
+		}),
 	}
 	c.Flags().StringVar(&listen, "listen", listen, "`ADDRESS` on this machine; port 0 takes a free one")
 	c.AddCommand(a.pagesLinkCmd(), a.pagesUsersCmd())
@@ -137,7 +140,8 @@ type behindPages struct {
 // in force.
 func newBehindPages(ledger *state.Ledger, inForce func() *session.Session, by func() runner) *behindPages {
 	return &behindPages{
-		lists: &office.Lists{Ledger: ledger}, standings: &office.Standings{Ledger: ledger}, fetcher: &office.Fetcher{}, ahead: &office.Ahead{}, board: &office.Board{}, door: pages.NewDoor(ledger),
+		lists: &office.Lists{Ledger: ledger}, standings: &office.Standings{Ledger: ledger}, fetcher: &office.Fetcher{},
+		ahead: &office.Ahead{}, board: &office.Board{}, door: pages.NewDoor(ledger),
 		starter: newStarter(ledger, inForce, by), nudge: func() { by().Nudge() },
 		tallies: &office.Tallies{},
 	}
@@ -162,15 +166,20 @@ func settingsOf(c *config.Config) []pages.Setting {
 		{Group: "Billing service", Name: "Profile", Value: c.Billing.Profile},
 		{Group: "Billing service", Name: "Requests a second, at most", Value: fmt.Sprint(c.Billing.RatePerSecond)},
 		{Group: "Limits above which a plan waits", Name: "New customers in a run", Value: fmt.Sprint(g.MaxCreates)},
-		{Group: "Limits above which a plan waits", Name: "Changes in a run", Value: fmt.Sprintf("%v, and %d in any case", g.MaxChanges, g.MaxChangesFloor)},
+		{Group: "Limits above which a plan waits", Name: "Changes in a run",
+			Value: fmt.Sprintf("%v, and %d in any case", g.MaxChanges, g.MaxChangesFloor)},
 		{Group: "Limits above which a plan waits", Name: "Payers that would be excluded", Value: fmt.Sprint(g.MaxHolds)},
-		{Group: "Limits above which a plan waits", Name: "Payers removed in the accounting system", Value: fmt.Sprint(g.MaxMissing)},
-		{Group: "Matches", Name: "The first run waits for matching", Value: map[bool]string{true: "yes", false: "no"}[g.FirstMatching]},
+		{Group: "Limits above which a plan waits", Name: "Payers removed in the accounting system",
+			Value: fmt.Sprint(g.MaxMissing)},
+		{Group: "Matches", Name: "The first run waits for matching",
+			Value: map[bool]string{true: "yes", false: "no"}[g.FirstMatching]},
 		{Group: "Matches", Name: "Customers that match", Value: c.Adoption},
 		{Group: "Letters", Name: "Sent by", Value: c.Letters.Sender},
 	}
 	if c.Node != nil {
-		settings = append(settings, pages.Setting{Group: "The node that shows this page", Name: "Name", Value: nodeName(c.Node.Server)}, pages.Setting{Group: "The node that shows this page", Name: "Version", Value: version})
+		settings = append(settings,
+			pages.Setting{Group: "The node that shows this page", Name: "Name", Value: nodeName(c.Node.Server)},
+			pages.Setting{Group: "The node that shows this page", Name: "Version", Value: version})
 	}
 	return settings
 }
@@ -191,9 +200,10 @@ func (a *app) pagesOf(s *session.Session, behind *behindPages, adjust func(*page
 		Ledger: s.Ledger, Lists: behind.lists, Connections: names,
 		Expected: func() condition.Expected { return a.expected(s) }, Deliveries: deliveries, Nudge: behind.nudge,
 		Attention: a.attentionOf(s), Mappings: a.mappingsOf(s, behind.tallies),
-		Matches: &office.Matches{Ledger: s.Ledger, Syncer: s.Syncer, Connections: names, Ahead: behind.ahead, Board: behind.board, Stored: func(ctx context.Context, connection string) (syncer.Connection, error) {
-			return a.storedAs(ctx, s, connection)
-		}},
+		Matches: &office.Matches{Ledger: s.Ledger, Syncer: s.Syncer, Connections: names, Ahead: behind.ahead,
+			Board: behind.board, Stored: func(ctx context.Context, connection string) (syncer.Connection, error) {
+				return a.storedAs(ctx, s, connection)
+			}},
 		Moves:    a.movesOf(s),
 		Mandates: mandatesOf(s), Explain: func(ctx context.Context, connection string) (office.Explainer, error) {
 			m, err := a.mappingOf(ctx, s, connection)
@@ -216,7 +226,8 @@ func (a *app) pagesOf(s *session.Session, behind *behindPages, adjust func(*page
 		Settings:  func() []pages.Setting { return settingsOf(s.Config) },
 		Approvers: pages.Role(s.Config.Pages.Approve), FourEyes: s.Config.Pages.FourEyes, Door: behind.door, Design: a.design,
 		Starter: behind.starter, Rate: s.Config.Billing.RatePerSecond,
-		Valid: s.Config.Billing.LinkValid.Length(), Standings: behind.standings, Fetcher: behind.fetcher, Letters: letters, Guides: guidesForPages(),
+		Valid: s.Config.Billing.LinkValid.Length(), Standings: behind.standings, Fetcher: behind.fetcher, Letters: letters,
+		Guides: guidesForPages(),
 		Report: func(e pages.Event) {
 			entry := s.Log.WithFields(logrus.Fields{"page": e.Route, "user": e.User, "status": e.Status})
 			if e.Err != nil {

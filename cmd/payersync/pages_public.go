@@ -37,7 +37,8 @@ func checkPages(ctx context.Context, s *session.Session) []finding {
 		return nil
 	}
 	if why := c.NoPages(); why != "" {
-		return []finding{{Check: "pages", OK: true, Warning: true, Detail: "not shown on this node: " + why, Next: "start a node with the fitting server.admin, or change server.admin_url; webhooks and jobs need no pages"}}
+		return []finding{{Check: "pages", OK: true, Warning: true, Detail: "not shown on this node: " + why,
+			Next: "start a node with the fitting server.admin, or change server.admin_url; webhooks and jobs need no pages"}}
 	}
 	err := mayBePublic(ctx, s)
 	if err == nil && c.Server.AdminTLS != nil {
@@ -47,9 +48,11 @@ func checkPages(ctx context.Context, s *session.Session) []finding {
 	if provider := providerOf(s); provider != nil {
 		_, err := provider.Discover(ctx)
 		if err != nil {
-			err = fmt.Errorf("the provider %s does not name its addresses: %w; check pages.oidc.issuer and the network", provider.Issuer, err)
+			err = fmt.Errorf("the provider %s does not name its addresses: %w; check pages.oidc.issuer and the network",
+				provider.Issuer, err)
 		}
-		found = append(found, tell("pages.oidc", "the provider answers; the address to register there is "+provider.Address+pages.CallbackPath, err))
+		found = append(found, tell("pages.oidc",
+			"the provider answers; the address to register there is "+provider.Address+pages.CallbackPath, err))
 	}
 	return found
 }
@@ -65,9 +68,11 @@ func providerOf(s *session.Session) *pages.Provider {
 	}
 	client := s.Config.Client(transport.Options{Timeout: providerPatience, MaxBody: 1 << 20, Retries: 1})
 	return &pages.Provider{
-		Issuer: o.Issuer, ID: o.ClientID.Expose(), Secret: o.ClientSecret.Secret, Address: s.Config.Server.AdminAddress(), Name: o.Name, Scopes: o.Scopes,
+		Issuer: o.Issuer, ID: o.ClientID.Expose(), Secret: o.ClientSecret.Secret, Address: s.Config.Server.AdminAddress(),
+		Name: o.Name, Scopes: o.Scopes,
 		NameClaim: o.NameClaim, RoleClaim: o.RoleClaim, HTTP: client.HTTPClient(transport.IfNoEffect),
-		Roles: map[pages.Role][]string{pages.Viewer: o.Roles.Viewer, pages.Operator: o.Roles.Operator, pages.Admin: o.Roles.Admin},
+		Roles: map[pages.Role][]string{pages.Viewer: o.Roles.Viewer, pages.Operator: o.Roles.Operator,
+			pages.Admin: o.Roles.Admin},
 	}
 }
 
@@ -80,9 +85,11 @@ func (svc *service) adminHandler() http.HandlerFunc {
 			http.Error(w, "The pages are reached through the proxy in front of them.", http.StatusForbidden)
 			return
 		}
-		if at.Config.Node != nil && !at.public.Load() { // other nodes and the account's webhooks do not wait for its first user
+		// other nodes and the account's webhooks do not wait for its first user
+		if at.Config.Node != nil && !at.public.Load() {
 			if err := mayBePublic(r.Context(), at.Session); err != nil {
-				http.Error(w, "Nobody may come in yet: make the first user with payersync pages users invite, or set pages.oidc.", http.StatusForbidden)
+				http.Error(w, "Nobody may come in yet: make the first user with payersync pages users invite, or set pages.oidc.",
+					http.StatusForbidden)
 				return
 			}
 			at.public.Store(true)
@@ -139,5 +146,6 @@ func (c *certificate) current() (*tls.Certificate, error) {
 
 // config returns how TLS is spoken with it.
 func (c *certificate) config() *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.current() }}
+	return &tls.Config{MinVersion: tls.VersionTLS12,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.current() }}
 }

@@ -33,7 +33,8 @@ func writeCertificateUntil(t *testing.T, files *config.TLS, name string, at, unt
 	if err != nil {
 		t.Fatal(err)
 	}
-	of := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, NotAfter: until}
+	of := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
+		NotAfter: until}
 	cert, err := x509.CreateCertificate(rand.Reader, of, of, &key.PublicKey, key)
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +43,8 @@ func writeCertificateUntil(t *testing.T, files *config.TLS, name string, at, unt
 	if err != nil {
 		t.Fatal(err)
 	}
-	for file, block := range map[string]*pem.Block{files.Cert: {Type: "CERTIFICATE", Bytes: cert}, files.Key: {Type: "PRIVATE KEY", Bytes: secret}} {
+	for file, block := range map[string]*pem.Block{files.Cert: {Type: "CERTIFICATE", Bytes: cert},
+		files.Key: {Type: "PRIVATE KEY", Bytes: secret}} {
 		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +107,9 @@ func TestACertificateThatRanOutOrHasAnotherKeyIsRefusedInThreeParts(t *testing.T
 	} {
 		write()
 		_, err := newCertificate(files)
-		if err == nil || !strings.HasPrefix(err.Error(), "cannot show the pages over TLS: ") || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), "; put the certificate and its key at the paths in server.admin_tls") {
+		if err == nil || !strings.HasPrefix(err.Error(), "cannot show the pages over TLS: ") ||
+			!strings.Contains(err.Error(), why) ||
+			!strings.Contains(err.Error(), "; put the certificate and its key at the paths in server.admin_tls") {
 			t.Errorf("it is refused with %v, want that it %s", err, why)
 		}
 	}

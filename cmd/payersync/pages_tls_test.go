@@ -54,7 +54,9 @@ func newPerson(t *testing.T, trusted authority, address string) *person {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM([]byte(trusted.text))
 	return &person{t, &http.Client{
-		Jar: jar, Timeout: patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, DisableKeepAlives: true},
+		Jar: jar, Timeout: patience,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
+			DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, "https://" + address}
 }
@@ -101,7 +103,8 @@ func (w *world) invited(p *person, name string) *http.Response {
 		w.t.Fatalf("the invitation is %s, want one to %s", link, p.base)
 	}
 	p.expect(http.StatusOK, http.MethodGet, path, nil)
-	resp, _ := p.expect(http.StatusSeeOther, http.MethodPost, path, url.Values{"password": {pagesPassword}, "again": {pagesPassword}})
+	resp, _ := p.expect(http.StatusSeeOther, http.MethodPost, path,
+		url.Values{"password": {pagesPassword}, "again": {pagesPassword}})
 	return resp
 }
 
@@ -131,13 +134,16 @@ func TestSomebodySignsInToThePagesOverTLSAndOut(t *testing.T) {
 	if _, page := other.expect(http.StatusUnauthorized, http.MethodGet, "/runs", nil); strings.Contains(page, "Sign out") {
 		t.Errorf("whoever is not signed in sees:\n%s", page)
 	}
-	resp, _ := other.expect(http.StatusSeeOther, http.MethodPost, "/signin", url.Values{"name": {"Anna"}, "password": {pagesPassword}})
+	resp, _ := other.expect(http.StatusSeeOther, http.MethodPost, "/signin",
+		url.Values{"name": {"Anna"}, "password": {pagesPassword}})
 	cookie := loginCookie(t, resp)
-	if !cookie.Secure || !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Path != "/" || cookie.Domain != "" {
+	if !cookie.Secure || !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Path != "/" ||
+		cookie.Domain != "" {
 		t.Errorf("the login's cookie is %s", cookie.Raw)
 	}
 	resp, page := other.expect(http.StatusOK, http.MethodGet, "/runs", nil)
-	if hsts := resp.Header.Get("Strict-Transport-Security"); !strings.HasPrefix(hsts, "max-age=") || strings.HasPrefix(hsts, "max-age=0") {
+	if hsts := resp.Header.Get("Strict-Transport-Security"); !strings.HasPrefix(hsts, "max-age=") ||
+		strings.HasPrefix(hsts, "max-age=0") {
 		t.Errorf("browsers are told of TLS: %q", hsts)
 	}
 	if !strings.Contains(page, "anna") || !strings.Contains(page, "operator") {
@@ -179,14 +185,17 @@ func TestTheSixthWrongPasswordInARowWaits(t *testing.T) {
 	w.invited(newPerson(t, authority, address), "anna")
 	guesser := newPerson(t, authority, address)
 	for range 5 {
-		_, page := guesser.expect(http.StatusUnauthorized, http.MethodPost, "/signin", url.Values{"name": {"anna"}, "password": {"seven red bottles hang"}})
+		_, page := guesser.expect(http.StatusUnauthorized, http.MethodPost, "/signin",
+			url.Values{"name": {"anna"}, "password": {"seven red bottles hang"}})
 		if !strings.Contains(page, "The name or the password is not right.") {
 			t.Fatalf("a wrong password is answered with:\n%s", page)
 		}
 	}
 	for _, password := range []string{"seven red bottles hang", pagesPassword} { // the right one waits, too
-		resp, page := guesser.expect(http.StatusTooManyRequests, http.MethodPost, "/signin", url.Values{"name": {"anna"}, "password": {password}})
-		if resp.Header.Get("Retry-After") == "" || !strings.Contains(page, "There were too many wrong passwords.") || !strings.Contains(page, "and type it again.") || len(resp.Cookies()) > 0 {
+		resp, page := guesser.expect(http.StatusTooManyRequests, http.MethodPost, "/signin",
+			url.Values{"name": {"anna"}, "password": {password}})
+		if resp.Header.Get("Retry-After") == "" || !strings.Contains(page, "There were too many wrong passwords.") ||
+			!strings.Contains(page, "and type it again.") || len(resp.Cookies()) > 0 {
 			t.Errorf("the sixth is answered with %v:\n%s", resp.Header, page)
 		}
 	}
@@ -235,7 +244,8 @@ func TestPagesAreNotShownWithACertificateThatDoesNotHold(t *testing.T) {
 		key   bool // is of another certificate
 		why   string
 	}{
-		{"expired", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Hour) }, false, "ran out on " + time.Now().Add(-time.Hour).UTC().Format(time.DateOnly)},
+		{"expired", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Hour) }, false, "ran out on " +
+			time.Now().Add(-time.Hour).UTC().Format(time.DateOnly)},
 		{"another key", good, true, "private key does not match public key"},
 	}
 	for _, tt := range tests {
@@ -249,7 +259,8 @@ func TestPagesAreNotShownWithACertificateThatDoesNotHold(t *testing.T) {
 			w.showOverTLS(c)
 			served, checked := w.expect(exitUsage, "serve"), w.expect(exitFailed, "check")
 			for command, said := range map[string]string{"serve": served.errOut, "check": checked.out} {
-				for _, part := range []string{"cannot show the pages over TLS: ", tt.why, "; put the certificate and its key at the paths in server.admin_tls"} {
+				for _, part := range []string{"cannot show the pages over TLS: ", tt.why,
+					"; put the certificate and its key at the paths in server.admin_tls"} {
 					if !strings.Contains(said, part) {
 						t.Errorf("%s does not say %q:\n%s", command, part, said)
 					}

@@ -30,7 +30,8 @@ user to some connections: the pages hide all others. Admins without such limits 
 the same on the pages, under Settings, Users.`,
 		Example: "  payersync pages users\n  payersync pages users invite anna --role operator --connection acme",
 	}
-	return shows(subcommands(c, a.usersInviteCmd(), a.usersRoleCmd(), a.usersLimitCmd(), a.usersRemoveCmd()), a.usersListCmd())
+	return shows(subcommands(c, a.usersInviteCmd(), a.usersRoleCmd(), a.usersLimitCmd(), a.usersRemoveCmd()),
+		a.usersListCmd())
 }
 
 // userRow is a user as the list shows it.
@@ -78,7 +79,8 @@ func userListing() *show.Listing[userRow] {
 			}
 			return "since " + u.PasswordAt.UTC().Format(time.DateOnly)
 		}, Stored: password.Stored},
-		{Name: "made_at", Title: "Since", Cell: func(u userRow) string { return u.MadeAt.UTC().Format(time.DateOnly) }, Stored: made.Stored},
+		{Name: "made_at", Title: "Since", Cell: func(u userRow) string { return u.MadeAt.UTC().Format(time.DateOnly) },
+			Stored: made.Stored},
 	}}
 }
 
@@ -222,7 +224,8 @@ func (a *app) usersRemoveCmd() *cobra.Command {
 
 // changeUser changes a user, and reports it.
 func (a *app) changeUser(cmd *cobra.Command, typed string, do func(office.Users, string) error, said string) error {
-	return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error { return a.changeUserOf(s, typed, do, said) })
+	return a.with(cmd.Context(), a.openLedger,
+		func(s *session.Session) error { return a.changeUserOf(s, typed, do, said) })
 }
 
 func (a *app) changeUserOf(s *session.Session, typed string, do func(office.Users, string) error, said string) error {

@@ -50,7 +50,8 @@ payersync letters stop stops letters about it.`,
 					}
 					records = append(records, r)
 				}
-				return connector.Each(records, func(r state.RecordID) error { return a.decideAsking(cmd.Context(), s, r, act, reason) })
+				return connector.Each(records,
+					func(r state.RecordID) error { return a.decideAsking(cmd.Context(), s, r, act, reason) })
 			})
 		},
 	}
@@ -70,7 +71,8 @@ type askReport struct {
 	Before     bool                  `json:"said_before"`
 }
 
-func (a *app) decideAsking(ctx context.Context, s *session.Session, r state.RecordID, act connector.Act, reason string) error {
+func (a *app) decideAsking(ctx context.Context, s *session.Session, r state.RecordID, act connector.Act,
+	reason string) error {
 	out, sure, err := a.act(ctx, s, office.Decision{Act: act, Record: r}, asksInWalk, reason, false)
 	id := show.Visible(r.SourceID)
 	switch {

@@ -95,7 +95,8 @@ func (a *app) different(ctx context.Context, args []string, f differentFlags) er
 		if f.keep {
 			return a.keepCustomer(ctx, s, p, f.decision)
 		}
-		proposal, err := a.attentionOf(s).Propose(ctx, office.Decision{Act: connector.ActUnlink, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}})
+		proposal, err := a.attentionOf(s).Propose(ctx,
+			office.Decision{Act: connector.ActUnlink, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}})
 		if err != nil {
 			return notUndone("unlink the customer of "+show.Visible(p.SourceID), err)
 		}
@@ -198,7 +199,9 @@ func (r *review) decided(sheet match.Sheet) (said []saying, problems match.CSVEr
 			continue
 		}
 		for _, name := range sheet.Differing(i, record, customer) {
-			problems = append(problems, match.Problem{Line: sheet.Lines[i], Column: name, Text: "it is something else by now, so the decision may be too; make a new list with payersync payers match --csv"})
+			problems = append(problems,
+				match.Problem{Line: sheet.Lines[i], Column: name,
+					Text: "it is something else by now, so the decision may be too; make a new list with payersync payers match --csv"})
 		}
 		said = append(said, w)
 	}
@@ -248,14 +251,16 @@ func (r *review) pick(w saying) (ours, theirs match.Side, column, problem string
 		if linked := r.linked[w.record]; linked != "" {
 			return ours, theirs, "record_id", fmt.Sprintf("record %q is linked to customer %s", w.record, linked)
 		}
-		return ours, theirs, "record_id", fmt.Sprintf("no record %q waits for a customer; payersync payers match lists the records that do", w.record)
+		return ours, theirs, "record_id",
+			fmt.Sprintf("no record %q waits for a customer; payersync payers match lists the records that do", w.record)
 	}
 	customer, has := r.customers[w.customer]
 	if !has {
 		return ours, theirs, "customer_id", fmt.Sprintf("the billing service has no customer %q", w.customer)
 	}
 	if customer.Taken != "" && w.says == state.WordAccept {
-		return ours, theirs, "customer_id", fmt.Sprintf("customer %q is %s", w.customer, strings.Replace(customer.Taken, "carries", "taken: it carries", 1))
+		return ours, theirs, "customer_id",
+			fmt.Sprintf("customer %q is %s", w.customer, strings.Replace(customer.Taken, "carries", "taken: it carries", 1))
 	}
 	ours, theirs = match.Sides(record, customer)
 	return ours, theirs, "", ""
@@ -287,7 +292,9 @@ func (a *app) rejectOne(ctx context.Context, s *session.Session, r *review, p pa
 	if r.doneBefore(w) {
 		return a.printDecided(decisionReport{Before: 1}, r.conn.Name, false)
 	}
-	_, sure, err := a.act(ctx, s, office.Decision{Act: connector.ActReject, Record: state.RecordID{Connection: r.conn.Name, SourceID: p.record}, Customer: p.customer}, asksAlways, d.reason, d.yes)
+	_, sure, err := a.act(ctx, s,
+		office.Decision{Act: connector.ActReject, Record: state.RecordID{Connection: r.conn.Name, SourceID: p.record},
+			Customer: p.customer}, asksAlways, d.reason, d.yes)
 	if not := (*office.PairNotSaid)(nil); errors.As(err, &not) {
 		return fmt.Errorf("cannot reject %s, so nothing was decided: %w", show.Visible(not.String()), not.Err)
 	}
@@ -362,7 +369,8 @@ func (a *app) decide(ctx context.Context, s *session.Session, r *review, said []
 		fresh = append(fresh, w)
 	}
 	if len(fresh) > 0 {
-		sure, err := a.Confirms(ctx, d.yes, fmt.Sprintf("%d would be accepted and %d rejected", report.Accepted, report.Rejected),
+		sure, err := a.Confirms(ctx, d.yes,
+			fmt.Sprintf("%d would be accepted and %d rejected", report.Accepted, report.Rejected),
 			fmt.Sprintf("Accept %d and reject %d?", report.Accepted, report.Rejected))
 		if err != nil {
 			return err
@@ -376,7 +384,8 @@ func (a *app) decide(ctx context.Context, s *session.Session, r *review, said []
 	for _, w := range fresh {
 		words = append(words, office.PairWord{SourceID: w.record, BillingID: w.customer, Says: w.says})
 	}
-	if err := office.SayOfPairs(ctx, s.Ledger, r.conn.Name, words, syncer.Operator{Name: actor(), Reason: d.reason}); err != nil {
+	if err := office.SayOfPairs(ctx, s.Ledger, r.conn.Name, words,
+		syncer.Operator{Name: actor(), Reason: d.reason}); err != nil {
 		var not *office.PairNotSaid
 		if errors.As(err, &not) {
 			return fmt.Errorf("cannot %s %s, so nothing was decided: %w", not.Says, show.Visible(not.String()), not.Err)

@@ -81,14 +81,17 @@ type fieldDrift struct {
 }
 
 func reportOfDrift(d syncer.Drift) driftReport {
-	r := driftReport{Connection: d.Payer.Connection, SourceID: d.Payer.SourceID, BillingID: d.Payer.BillingID, Fields: []fieldDrift{}}
-	r.Fields = append(r.Fields, connector.Map(d.Fields, func(f connector.FieldChange) fieldDrift { return fieldDrift{f.Path, f.From, f.To} })...)
+	r := driftReport{Connection: d.Payer.Connection, SourceID: d.Payer.SourceID, BillingID: d.Payer.BillingID,
+		Fields: []fieldDrift{}}
+	r.Fields = append(r.Fields,
+		connector.Map(d.Fields, func(f connector.FieldChange) fieldDrift { return fieldDrift{f.Path, f.From, f.To} })...)
 	return r
 }
 
 // incomparable reports whether an error is about one payer alone.
 func incomparable(err error) bool {
-	return errors.Is(err, syncer.ErrNothingToCompare) || errors.Is(err, syncer.ErrCustomerGone) || errors.Is(err, state.ErrUnderWay)
+	return errors.Is(err, syncer.ErrNothingToCompare) || errors.Is(err, syncer.ErrCustomerGone) ||
+		errors.Is(err, state.ErrUnderWay)
 }
 
 func (a *app) listDrift(ctx context.Context, s *session.Session, ids []state.RecordID) error {
@@ -238,7 +241,8 @@ drift send takes it back. To decide for all payers, use own in the mapping file.
 	}
 	c.Flags().StringArrayVar(&parts, "part", nil, "name, people or addresses; may be given again")
 	return a.driftWay(c, wayOut{
-		connector.ActIgnore, "ignore", "It is left to the billing service from now on. For all payers: own in the mapping file.",
+		connector.ActIgnore, "ignore",
+		"It is left to the billing service from now on. For all payers: own in the mapping file.",
 		func(d *office.Decision) error {
 			if d.Parts = parts; len(parts) == 0 {
 				return usage.Errorf("name a part to ignore: --part name, people or addresses")

@@ -19,7 +19,8 @@ import (
 )
 
 var linkStates = []connector.LinkState{
-	connector.LinkNew, connector.LinkCreating, connector.LinkLinked, connector.LinkMissing, connector.LinkConflict, connector.LinkHeld,
+	connector.LinkNew, connector.LinkCreating, connector.LinkLinked, connector.LinkMissing, connector.LinkConflict,
+	connector.LinkHeld,
 }
 
 // payerColumn is a column of payers list.
@@ -82,13 +83,15 @@ var payerColumns = []payerColumn{
 	column("left", "Left", func(r payerRow) string { return map[bool]string{true: "yes"}[r.Left] }),
 	column("state", "In the accounting system", func(r payerRow) string { return r.RecordState }),
 	timed("changed", "Changed", func(r payerRow) string { return r.ChangedAt }),
-	{Column: show.Column[payerRow]{Name: "financial", Title: "Financial status", Cell: func(r payerRow) string { return r.RecordRow.Financial.Status }}, personal: true},
+	{Column: show.Column[payerRow]{Name: "financial", Title: "Financial status",
+		Cell: func(r payerRow) string { return r.RecordRow.Financial.Status }}, personal: true},
 }
 
 // usualColumns are the columns of a list when nobody says.
 var usualColumns = []string{"connection", "record", "name", "key", "link", "customer", "mandate", "attention"}
 
-var payerSorts = []state.RecordSort{state.ByRecord, office.ByName, state.ByKey, state.ByLink, state.ByMandate, state.BySince, state.ByChanged}
+var payerSorts = []state.RecordSort{state.ByRecord, office.ByName, state.ByKey, state.ByLink, state.ByMandate,
+	state.BySince, state.ByChanged}
 
 // payerListing is the request of payers list.
 type payerListing struct {
@@ -113,7 +116,8 @@ name, the number, the e-mail address or an id. It ignores case and accents, and 
 narrow terminal omits the customer, the key and the connection.
 
 --columns takes names of columns, separated by commas:
-` + strings.Join(columnNames()[:8], ", ") + ",\n" + strings.Join(columnNames()[8:], ", ") + `. JSON has all columns. It has those about persons (name, email, language, financial)
+` + strings.Join(columnNames()[:8], ", ") + ",\n" + strings.Join(columnNames()[8:], ", ") +
+			`. JSON has all columns. It has those about persons (name, email, language, financial)
 only if --columns names them. Times are local in tables, and UTC in JSON and CSV.
 Cells of the CSV that look like a formula get a leading apostrophe.`,
 		Example: `  payersync payers list --search 'bakery leeds'
@@ -136,10 +140,12 @@ Cells of the CSV that look like a formula get a leading apostrophe.`,
 	f.StringVar(&l.Link, "state", "", "only this state (new, creating, linked, missing, conflict, held)")
 	f.StringVar(&l.Mandate, "mandate", "", "only this mandate status, for example CREATED, or none")
 	f.StringVar(&l.Reason, "reason", "", "only records that need attention for this reason code")
-	f.StringVar(&l.since, "since", "", "only records changed since this `DATE` or time, or so long ago: 2026-11-20, 36h, 14d")
+	f.StringVar(&l.since, "since", "",
+		"only records changed since this `DATE` or time, or so long ago: 2026-11-20, 36h, 14d")
 	f.StringVar(&l.until, "until", "", "only records changed before this `DATE` or time")
 	f.StringVar(&sort, "sort", string(state.ByRecord), "the order: "+joined(payerSorts))
-	f.StringSliceVar(&l.columns, "columns", nil, "the columns, separated by commas (default "+strings.Join(usualColumns, ",")+")")
+	f.StringSliceVar(&l.columns, "columns", nil,
+		"the columns, separated by commas (default "+strings.Join(usualColumns, ",")+")")
 	limitFlag(c)
 	return asCSV(c)
 }
@@ -169,8 +175,10 @@ func (l *payerListing) check(now time.Time) error {
 	var since, until error
 	l.Since, since = moment("since", l.since, now)
 	l.Until, until = moment("until", l.until, now)
-	errs := []error{oneOf("state", l.Link, linkStates...), oneOf("reason", l.Reason, reasons()...), oneOf("sort", string(l.Sort), payerSorts...), since, until}
-	errs = append(errs, connector.Map(l.columns, func(name string) error { return oneOf("columns", name, columnNames()...) })...)
+	errs := []error{oneOf("state", l.Link, linkStates...), oneOf("reason", l.Reason, reasons()...),
+		oneOf("sort", string(l.Sort), payerSorts...), since, until}
+	errs = append(errs, connector.Map(l.columns,
+		func(name string) error { return oneOf("columns", name, columnNames()...) })...)
 	return errors.Join(errs...)
 }
 
@@ -255,7 +263,8 @@ func payerReports(rows []state.RecordRow, columns []string) []payerRow {
 		for column, into := range map[string]struct {
 			to   **string
 			text *string
-		}{"name": {&out[i].Name, &r.Label.Name}, "email": {&out[i].Email, &r.Label.Email}, "language": {&out[i].Language, &r.Label.Language}} {
+		}{"name": {&out[i].Name, &r.Label.Name}, "email": {&out[i].Email, &r.Label.Email},
+			"language": {&out[i].Language, &r.Label.Language}} {
 			if slices.Contains(columns, column) {
 				*into.to = into.text
 			}
@@ -288,7 +297,8 @@ var firstToGo = []string{"Customer", "Key", "Connection"}
 func (a *app) tellPage(ctx context.Context, s *session.Session, page office.Page, l payerListing) {
 	switch {
 	case page.More && l.Text != "":
-		a.Say("There are more: these are the first %d. Narrow the search with another word, or list more with --limit.", l.Limit)
+		a.Say("There are more: these are the first %d. Narrow the search with another word, or list more with --limit.",
+			l.Limit)
 	case page.Cut:
 		a.Say("There are more: a search gives %d at most. Narrow it with another word.", office.MostFound)
 	case page.More:
@@ -296,7 +306,9 @@ func (a *app) tellPage(ctx context.Context, s *session.Session, page office.Page
 			a.Say("These are %d of %d: --limit 0 lists every one.", l.Limit, n)
 		}
 	}
-	wantsNames := !a.JSON() || slices.ContainsFunc(l.columns, func(name string) bool { return name == "name" || name == "email" || name == "language" })
+	wantsNames := !a.JSON() ||
+		slices.ContainsFunc(l.columns,
+			func(name string) bool { return name == "name" || name == "email" || name == "language" })
 	if wantsNames {
 		a.tellNameless(s, page.Sealed, page.Bare)
 	}

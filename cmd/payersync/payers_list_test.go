@@ -54,7 +54,8 @@ func TestEveryRecordThatWasReadIsListedOnce(t *testing.T) {
 		for round := range 2 {
 			rows := make([]row, 10+random.IntN(40))
 			for i := range rows {
-				rows[i] = row{ID: fmt.Sprintf("A%d", random.IntN(50)), Name: names[random.IntN(len(names))], Email: emails[random.IntN(len(emails))], Street: "1 Mill Lane"}
+				rows[i] = row{ID: fmt.Sprintf("A%d", random.IntN(50)), Name: names[random.IntN(len(names))],
+					Email: emails[random.IntN(len(emails))], Street: "1 Mill Lane"}
 				switch random.IntN(6) {
 				case 0:
 					rows[i].Depot = "left out"
@@ -114,9 +115,11 @@ func TestANameCannotSteerTheTerminal(t *testing.T) {
 	rows[0].Email = "" // held or not, it is listed
 	w := newWorld(t, rows)
 	w.run("sync")
-	for _, args := range [][]string{{"payers", "list", "--all"}, {"payers", "list", "--search", "evil"}, {"attention", "list"}, {"mandates", "list"}} {
+	for _, args := range [][]string{{"payers", "list", "--all"}, {"payers", "list", "--search", "evil"},
+		{"attention", "list"}, {"mandates", "list"}} {
 		out := w.run(args...).out
-		if at := strings.IndexFunc(strings.ReplaceAll(out, "\n", ""), func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }); at >= 0 {
+		if at := strings.IndexFunc(strings.ReplaceAll(out, "\n", ""),
+			func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }); at >= 0 {
 			t.Errorf("%v prints a character that steers the terminal:\n%q", args, out)
 		}
 	}
@@ -129,11 +132,14 @@ func TestANameCannotSteerTheTerminal(t *testing.T) {
 func TestTwoConnectionsMayHaveTheSameIDs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(2))
-	w.edit("payersync.yaml", "guards:", "  - {name: beta, source: {kind: csv, path: others.csv, id: [AccountNumber]}, mapping: beta.yaml}\nguards:")
-	w.write("beta.yaml", strings.Replace(worldMapping, "key: {accountNumber: AccountNumber}", "key: {betaNumber: AccountNumber}", 1))
+	w.edit("payersync.yaml", "guards:",
+		"  - {name: beta, source: {kind: csv, path: others.csv, id: [AccountNumber]}, mapping: beta.yaml}\nguards:")
+	w.write("beta.yaml", strings.Replace(worldMapping, "key: {accountNumber: AccountNumber}",
+		"key: {betaNumber: AccountNumber}", 1))
 	w.write("others.csv", "AccountNumber,Name,Email,Phone,Street,Depot\nA00001,Somebody Else,else@example.org,,1 High St,\n")
 	w.run("sync")
-	if rows := w.listed("--search", "a00001", "--columns", "name"); len(rows) != 2 || *rows[0].Name != "Payer 1" || *rows[1].Name != "Somebody Else" {
+	if rows := w.listed("--search", "a00001", "--columns", "name"); len(rows) != 2 || *rows[0].Name != "Payer 1" ||
+		*rows[1].Name != "Somebody Else" {
 		t.Errorf("found %+v", rows)
 	}
 	if rows := w.listed("--search", "a00001", "--connection", "beta"); len(rows) != 1 || rows[0].Connection != "beta" {
@@ -141,10 +147,12 @@ func TestTwoConnectionsMayHaveTheSameIDs(t *testing.T) {
 	}
 	both := w.expect(exitDone, "payers", "show", "A00001").out
 	one := w.expect(exitDone, "payers", "show", "A00001", "--connection", "beta").out
-	if !strings.Contains(both, "acme, record A00001") || !strings.Contains(both, "beta, record A00001") || strings.Contains(one, "acme, record") || !strings.Contains(one, "beta, record A00001") {
+	if !strings.Contains(both, "acme, record A00001") || !strings.Contains(both, "beta, record A00001") ||
+		strings.Contains(one, "acme, record") || !strings.Contains(one, "beta, record A00001") {
 		t.Errorf("both:\n%s\none:\n%s", both, one)
 	}
-	if r := w.run("payers", "show", "A00002", "--connection", "beta"); r.code != exitFailed || !strings.Contains(r.errOut, `no record of beta has it`) {
+	if r := w.run("payers", "show", "A00002", "--connection", "beta"); r.code != exitFailed ||
+		!strings.Contains(r.errOut, `no record of beta has it`) {
 		t.Errorf("ended with %d: %s", r.code, r.errOut)
 	}
 	if r := w.run("payers", "show", "A00001", "--connection", "gamma"); r.code != exitUsage {
@@ -160,12 +168,15 @@ func TestAListSaysThatNamesAreStillToCome(t *testing.T) {
 	w.expect(exitDone, "sync")
 	w.readBefore("A00003")
 	const said = "1 record has no name yet: the next complete reading of the accounting system adds names."
-	for _, args := range [][]string{{"payers", "list"}, {"payers", "list", "--all"}, {"payers", "list", "--search", "payer"}} {
-		if r := w.run(args...); r.code != exitDone || !strings.Contains(r.errOut, said) || !strings.Contains(r.out, "Payer 1") {
+	for _, args := range [][]string{{"payers", "list"}, {"payers", "list", "--all"},
+		{"payers", "list", "--search", "payer"}} {
+		if r := w.run(args...); r.code != exitDone || !strings.Contains(r.errOut, said) ||
+			!strings.Contains(r.out, "Payer 1") {
 			t.Errorf("%v ended with %d and said %q:\n%s", args, r.code, r.errOut, r.out)
 		}
 	}
-	if listed := w.listed("--all", "--sort", "name", "--columns", "name"); len(listed) != 3 || listed[2].SourceID != "A00003" || listed[2].Name != nil {
+	if listed := w.listed("--all", "--sort", "name", "--columns", "name"); len(listed) != 3 ||
+		listed[2].SourceID != "A00003" || listed[2].Name != nil {
 		t.Errorf("by name: %+v", listed)
 	}
 	w.export(rows...)
@@ -183,7 +194,8 @@ func (w *world) readBefore(id string) {
 		w.t.Fatal(err)
 	}
 	err = l.Do(w.t.Context(), func(tx *state.Tx) error {
-		run, err := tx.OpenRun(state.NewRun{Connection: "acme", Kind: connector.RunSync, Trigger: "manual", Mapping: hashOf([]byte(worldMapping)), Holder: "before"})
+		run, err := tx.OpenRun(state.NewRun{Connection: "acme", Kind: connector.RunSync, Trigger: "manual",
+			Mapping: hashOf([]byte(worldMapping)), Holder: "before"})
 		if err != nil {
 			return err
 		}
@@ -201,8 +213,10 @@ func TestAMomentIsADateATimeOrHowLongAgo(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.Local)
 	for text, want := range map[string]time.Time{
-		"2026-11-20": time.Date(2026, 11, 20, 0, 0, 0, 0, time.Local), "2026-11-20 15:04": time.Date(2026, 11, 20, 15, 4, 0, 0, time.Local),
-		"2026-11-20T15:04:05Z": time.Date(2026, 11, 20, 15, 4, 5, 0, time.UTC), "36h": now.Add(-36 * time.Hour), "14d": now.AddDate(0, 0, -14), "0d": now, "": {},
+		"2026-11-20":           time.Date(2026, 11, 20, 0, 0, 0, 0, time.Local),
+		"2026-11-20 15:04":     time.Date(2026, 11, 20, 15, 4, 0, 0, time.Local),
+		"2026-11-20T15:04:05Z": time.Date(2026, 11, 20, 15, 4, 5, 0, time.UTC), "36h": now.Add(-36 * time.Hour),
+		"14d": now.AddDate(0, 0, -14), "0d": now, "": {},
 	} {
 		if got, err := moment("since", text, now); err != nil || !got.Equal(want) {
 			t.Errorf("%q is %v, %v; want %v", text, got, err, want)
@@ -218,7 +232,8 @@ func TestAMomentIsADateATimeOrHowLongAgo(t *testing.T) {
 func TestABlankColumnIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1))
-	if r := w.run("payers", "list", "--columns", "name,"); r.code != exitUsage || !strings.Contains(r.errOut, "--columns has a blank name in it") {
+	if r := w.run("payers", "list", "--columns", "name,"); r.code != exitUsage ||
+		!strings.Contains(r.errOut, "--columns has a blank name in it") {
 		t.Errorf("it ended with %d:\n%s%s", r.code, r.out, r.errOut)
 	}
 }
@@ -226,13 +241,16 @@ func TestABlankColumnIsRefused(t *testing.T) {
 // Like names, it is in the JSON on request.
 func TestAFinancialStatusIsInJSONWhereItsColumnIsNamed(t *testing.T) {
 	t.Parallel()
-	rows := []state.RecordRow{{Financial: state.Financial{Status: "OVERDUE", SeenAt: time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)}}, {}}
+	rows := []state.RecordRow{{Financial: state.Financial{Status: "OVERDUE",
+		SeenAt: time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)}}, {}}
 	for columns, want := range map[string]int{"financial": 1, "name": 0, "": 0} {
 		var out bytes.Buffer
 		if err := show.Lines(&out, payerReports(rows, []string{columns})); err != nil {
 			t.Fatal(err)
 		}
-		if n := strings.Count(out.String(), `"financial_status":"OVERDUE","financial_seen":"2026-03-01T09:00:00Z"`); n != want || strings.Count(out.String(), "financial") != 2*want {
+		if n := strings.Count(out.String(),
+			`"financial_status":"OVERDUE","financial_seen":"2026-03-01T09:00:00Z"`); n != want ||
+			strings.Count(out.String(), "financial") != 2*want {
 			t.Errorf("with the column %q:\n%s", columns, out.String())
 		}
 	}
@@ -250,23 +268,28 @@ func TestAListOfManyPayersIsWrittenWholeAndInOrder(t *testing.T) {
 	for _, r := range w.listed() {
 		ids = append(ids, r.SourceID)
 	}
-	for i, line := range strings.Split(strings.TrimSpace(w.expect(exitDone, "payers", "list", "--output", "csv", "--columns", "record,name").out), "\n") {
+	for i, line := range strings.Split(strings.TrimSpace(w.expect(exitDone, "payers", "list", "--output", "csv",
+		"--columns", "record,name").out), "\n") {
 		id, name, _ := strings.Cut(strings.TrimSpace(line), ",")
 		if cells = append(cells, id); i > 0 && name != fmt.Sprint("Payer ", i) {
 			t.Fatalf("line %d is %q", i, line)
 		}
 	}
 	for i := range many {
-		if want := fmt.Sprintf("A%05d", i+1); len(ids) != many || ids[i] != want || len(cells) != many+1 || cells[i+1] != want {
-			t.Fatalf("%d rows of JSON and %d lines of CSV, want %d and %d, and %s at place %d", len(ids), len(cells), many, many+1, want, i)
+		if want := fmt.Sprintf("A%05d", i+1); len(ids) != many || ids[i] != want || len(cells) != many+1 ||
+			cells[i+1] != want {
+			t.Fatalf("%d rows of JSON and %d lines of CSV, want %d and %d, and %s at place %d", len(ids), len(cells), many,
+				many+1, want, i)
 		}
 	}
 	if cells[0] != "record" {
 		t.Errorf("the heading is %q", cells[0])
 	}
 	table := w.expect(exitDone, "report", "--limit", "0").out // all are planned, and wait for an operator
-	if shown := regexp.MustCompile(`(?m)^ *G +A\d{5} `).FindAllString(table, -1); len(shown) != many || !slices.IsSorted(shown) || strings.Count(table, "Finding") != 1 {
-		t.Errorf("a report has %d of %d rows, in order: %v, and its heading %d times", len(shown), many, slices.IsSorted(shown), strings.Count(table, "Finding"))
+	if shown := regexp.MustCompile(`(?m)^ *G +A\d{5} `).FindAllString(table, -1); len(shown) != many ||
+		!slices.IsSorted(shown) || strings.Count(table, "Finding") != 1 {
+		t.Errorf("a report has %d of %d rows, in order: %v, and its heading %d times", len(shown), many,
+			slices.IsSorted(shown), strings.Count(table, "Finding"))
 	}
 }
 
@@ -277,7 +300,8 @@ func TestAStatusThatNoMandateHasIsAnsweredWithThoseThereAre(t *testing.T) {
 	w.expect(exitDone, "backfill", "--yes")
 	for _, args := range [][]string{{"payers", "list", "--mandate", "SIGNED"}, {"mandates", "list", "--state", "SIGNED"}} {
 		r := w.expect(exitUsage, args...)
-		for _, valid := range []string{"CREATED (awaiting signature)", "PENDING (signed, waiting for the bank)", "ACTIVE", "CANCELLED", "none"} {
+		for _, valid := range []string{"CREATED (awaiting signature)", "PENDING (signed, waiting for the bank)", "ACTIVE",
+			"CANCELLED", "none"} {
 			if !strings.Contains(r.errOut, valid) {
 				t.Errorf("%q does not name %s:\n%s", args, valid, r.errOut)
 			}
@@ -287,7 +311,8 @@ func TestAStatusThatNoMandateHasIsAnsweredWithThoseThereAre(t *testing.T) {
 	ledger, err := state.Open(t.Context(), state.Options{Path: w.path("payersync.db"), KeyFile: w.path("payersync.key")})
 	w.must(err)
 	w.must(ledger.Do(t.Context(), func(tx *state.Tx) error {
-		_, err := tx.SaveMandate(connector.Mandate{ID: "m-new", CustomerID: "c-new", Status: "SUSPENDED"}, connector.CauseSweep, "")
+		_, err := tx.SaveMandate(connector.Mandate{ID: "m-new", CustomerID: "c-new", Status: "SUSPENDED"},
+			connector.CauseSweep, "")
 		return err
 	}))
 	w.must(ledger.Close())
@@ -301,10 +326,12 @@ func TestAPayerIsShownByItsWholeName(t *testing.T) {
 	rows[2].Name = rows[1].Name
 	w.export(rows...)
 	w.run("backfill", "--yes")
-	if r := w.expect(exitDone, "payers", "show", strings.ToUpper(rows[0].Name)); !strings.Contains(r.out, "record "+rows[0].ID) {
+	if r := w.expect(exitDone, "payers", "show", strings.ToUpper(rows[0].Name)); !strings.Contains(r.out,
+		"record "+rows[0].ID) {
 		t.Errorf("the payer is not shown:\n%s", r.out)
 	}
-	if r := w.expect(exitFailed, "payers", "show", rows[1].Name); !strings.Contains(r.errOut, "2 records have this name") || !strings.Contains(r.errOut, rows[1].ID+", "+rows[2].ID) {
+	if r := w.expect(exitFailed, "payers", "show", rows[1].Name); !strings.Contains(r.errOut,
+		"2 records have this name") || !strings.Contains(r.errOut, rows[1].ID+", "+rows[2].ID) {
 		t.Errorf("the two are not listed:\n%s", r.errOut)
 	}
 	w.expect(exitFailed, "payers", "show", rows[0].Name[:3])

@@ -82,7 +82,8 @@ type pair struct{ record, customer string }
 func (p pair) String() string { return p.record + " = " + p.customer }
 
 // withReview opens everything and passes on the data of a review list.
-func (a *app) withReview(ctx context.Context, connection string, do func(context.Context, *session.Session, *review) error) error {
+func (a *app) withReview(ctx context.Context, connection string,
+	do func(context.Context, *session.Session, *review) error) error {
 	s, err := a.open(ctx)
 	if err != nil {
 		return err
@@ -209,7 +210,8 @@ func (r *review) shown(ctx context.Context, some []match.Suggestion) ([]match.Su
 	out := slices.Clone(some)
 	for i, s := range out {
 		others := s.Others[:min(othersShown, len(s.Others))]
-		if free := s.Free(); s.Best == nil && len(free) > 0 && !slices.ContainsFunc(others, func(p match.Pair) bool { return p.Taken == "" }) {
+		if free := s.Free(); s.Best == nil && len(free) > 0 &&
+			!slices.ContainsFunc(others, func(p match.Pair) bool { return p.Taken == "" }) {
 			others = append([]match.Pair{free[0]}, others[:min(othersShown-1, len(others))]...)
 		}
 		out[i].Others = slices.Clone(others)
@@ -219,10 +221,11 @@ func (r *review) shown(ctx context.Context, some []match.Suggestion) ([]match.Su
 
 // matchReport is a pair as `payers match --output json` prints it.
 type matchReport struct {
-	Record   string         `json:"record"`
-	Customer string         `json:"customer"`
-	Score    int            `json:"score"`
-	Proposed bool           `json:"proposed"` // no other customer fits this record better, nor another record this customer
+	Record   string `json:"record"`
+	Customer string `json:"customer"`
+	Score    int    `json:"score"`
+	// no other customer fits this record better, nor another record this customer
+	Proposed bool           `json:"proposed"`
 	Taken    string         `json:"taken,omitempty"`
 	Carries  string         `json:"carries,omitempty"` // a key without a record; linking the customer replaces it
 	Reasons  []match.Reason `json:"reasons"`
@@ -271,7 +274,8 @@ func (a *app) printMatches(ctx context.Context, r *review, found []match.Suggest
 			fmt.Fprintf(a.Out, "  –  record %s: nobody is proposed\n", show.Visible(s.Record))
 		}
 		for _, p := range s.Others {
-			fmt.Fprintf(a.Out, "       or %d, customer %s, %s: %s\n", p.Score, show.Visible(p.Customer), show.Visible(p.Theirs.Name), show.Visible(p.Why()))
+			fmt.Fprintf(a.Out, "       or %d, customer %s, %s: %s\n", p.Score, show.Visible(p.Customer),
+				show.Visible(p.Theirs.Name), show.Visible(p.Why()))
 		}
 	}
 	if limit > 0 && len(found) > limit {
@@ -327,8 +331,10 @@ func (a *app) printBulk(found []match.Suggestion, open int, groups map[string]of
 			words[s.Best.Score] = cmp.Or(words[s.Best.Score], lacks)
 		}
 	}
-	fmt.Fprintf(a.Out, "%s, %d of them from %d on: payersync payers same --above %d\n", connector.Plural(open, "record"), bulk, match.BulkLevel, match.BulkLevel)
-	fmt.Fprintf(a.Out, "Likely the same %d, unclear %d, several matches %d, as on the page Matches.\n", in[office.Likely], in[office.Unclear], in[office.Several])
+	fmt.Fprintf(a.Out, "%s, %d of them from %d on: payersync payers same --above %d\n", connector.Plural(open, "record"),
+		bulk, match.BulkLevel, match.BulkLevel)
+	fmt.Fprintf(a.Out, "Likely the same %d, unclear %d, several matches %d, as on the page Matches.\n", in[office.Likely],
+		in[office.Unclear], in[office.Several])
 	if taken := len(found) - open; taken > 0 {
 		fmt.Fprintf(a.Out, "%s besides: all customers that match have a payer.\n", connector.Plural(taken, "record"))
 	}
@@ -337,13 +343,15 @@ func (a *app) printBulk(found []match.Suggestion, open int, groups map[string]of
 		if lacking[score] == 1 {
 			verb = "lacks"
 		}
-		fmt.Fprintf(a.Out, "%d at %d %s %s: look, then accept them with --above %d\n", lacking[score], score, verb, words[score], score)
+		fmt.Fprintf(a.Out, "%d at %d %s %s: look, then accept them with --above %d\n", lacking[score], score, verb,
+			words[score], score)
 	}
 }
 
 // printPair prints a proposed pair with both sides beside each other.
 func (a *app) printPair(p match.Pair) {
-	fmt.Fprintf(a.Out, "%3d  record %s, customer %s: %s\n", p.Score, show.Visible(p.Record), show.Visible(p.Customer), show.Visible(p.Why()))
+	fmt.Fprintf(a.Out, "%3d  record %s, customer %s: %s\n", p.Score, show.Visible(p.Record), show.Visible(p.Customer),
+		show.Visible(p.Why()))
 	a.printSides(*p.Ours, *p.Theirs)
 }
 

@@ -24,11 +24,13 @@ func oneRecord(ctx context.Context, s *session.Session, id, connection string) (
 	found = slices.DeleteFunc(found, func(r state.RecordID) bool { return connection != "" && r.Connection != connection })
 	switch len(found) {
 	case 0:
-		return state.RecordID{}, fmt.Errorf("no record is called %q; payersync plan reads the accounting system anew", show.Visible(id))
+		return state.RecordID{}, fmt.Errorf("no record is called %q; payersync plan reads the accounting system anew",
+			show.Visible(id))
 	case 1:
 		return found[0], nil
 	}
-	return state.RecordID{}, usage.Errorf("%q names %d records; use an id of only one, or --connection", show.Visible(id), len(found))
+	return state.RecordID{}, usage.Errorf("%q names %d records; use an id of only one, or --connection", show.Visible(id),
+		len(found))
 }
 
 // mergeReport is the output of `payers same --into --output json`.
@@ -43,7 +45,8 @@ type mergeReport struct {
 }
 
 func (a *app) merge(ctx context.Context, s *session.Session, r state.RecordID, into string, d decision) error {
-	proposal, err := a.attentionOf(s).Propose(ctx, office.Decision{Act: connector.ActMerge, Record: r, Other: state.RecordID{Connection: r.Connection, SourceID: into}})
+	proposal, err := a.attentionOf(s).Propose(ctx,
+		office.Decision{Act: connector.ActMerge, Record: r, Other: state.RecordID{Connection: r.Connection, SourceID: into}})
 	m := proposal.Merge
 	if errors.Is(err, syncer.ErrSaidBefore) {
 		a.Say("Record %s is excluded already, and %s stands for both.", show.Visible(r.SourceID), show.Visible(into))
@@ -52,7 +55,8 @@ func (a *app) merge(ctx context.Context, s *session.Session, r state.RecordID, i
 	if err != nil {
 		return notMerged(r.SourceID, err)
 	}
-	report := mergeReport{SourceID: r.SourceID, Into: into, Mandate: string(m.Mandate), Moves: m.Move != nil, Diff: []connector.FieldChange{}}
+	report := mergeReport{SourceID: r.SourceID, Into: into, Mandate: string(m.Mandate), Moves: m.Move != nil,
+		Diff: []connector.FieldChange{}}
 	if m.Payer != nil {
 		report.BillingID = m.Payer.BillingID
 	}

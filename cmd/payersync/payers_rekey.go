@@ -77,7 +77,8 @@ func holderOf(ctx context.Context, s *session.Session, record, holder string) (s
 }
 
 // recordNamed returns the record to get a payer's customer: the payer's own, or that of id.
-func recordNamed(ctx context.Context, s *session.Session, id string, p state.Payer, other bool) (state.RecordID, error) {
+func recordNamed(ctx context.Context, s *session.Session, id string, p state.Payer, other bool) (state.RecordID,
+	error) {
 	own := state.RecordID{Connection: p.Connection, SourceID: p.SourceID}
 	if !other {
 		return own, nil
@@ -93,7 +94,8 @@ func recordNamed(ctx context.Context, s *session.Session, id string, p state.Pay
 	case 1:
 		return found[0], nil
 	}
-	return own, usage.Errorf("%q names %d records; use an id of only one in its accounting system", show.Visible(id), len(found))
+	return own, usage.Errorf("%q names %d records; use an id of only one in its accounting system", show.Visible(id),
+		len(found))
 }
 
 // rekeyReport is the output of `payers moved --output json`.
@@ -108,7 +110,8 @@ type rekeyReport struct {
 	Accepted  bool                    `json:"accepted"`
 }
 
-func (a *app) rekey(ctx context.Context, s *session.Session, p state.Payer, record state.RecordID, other bool, reason string, yes bool) error {
+func (a *app) rekey(ctx context.Context, s *session.Session, p state.Payer, record state.RecordID, other bool,
+	reason string, yes bool) error {
 	d := office.Decision{Act: connector.ActRekey, Record: record}
 	if other {
 		d.Act, d.Other = connector.ActTakeOver, state.RecordID{Connection: p.Connection, SourceID: p.SourceID}
@@ -117,8 +120,10 @@ func (a *app) rekey(ctx context.Context, s *session.Session, p state.Payer, reco
 	m := proposal.Move
 	switch {
 	case errors.Is(err, syncer.ErrSaidBefore):
-		a.Say("Record %s has customer %s already. The next sync writes its key there.", show.Visible(record.SourceID), show.Visible(m.From.BillingID))
-		return a.Result(rekeyReport{SourceID: record.SourceID, From: p.SourceID, BillingID: m.From.BillingID, OldKey: p.Key, NewKey: m.Key, Diff: m.Diff, Accepted: true})
+		a.Say("Record %s has customer %s already. The next sync writes its key there.", show.Visible(record.SourceID),
+			show.Visible(m.From.BillingID))
+		return a.Result(rekeyReport{SourceID: record.SourceID, From: p.SourceID, BillingID: m.From.BillingID, OldKey: p.Key,
+			NewKey: m.Key, Diff: m.Diff, Accepted: true})
 	case err != nil:
 		return notMoved(record.SourceID, err)
 	}

@@ -121,14 +121,17 @@ func (a *app) link(ctx context.Context, s *session.Session, r state.RecordID, cu
 
 // takeBack takes back what was decided on a record and a customer.
 func (a *app) takeBack(ctx context.Context, s *session.Session, r state.RecordID, customer string, d decision) error {
-	_, sure, err := a.act(ctx, s, office.Decision{Act: connector.ActTakeBack, Record: r, Customer: customer}, asksInWalk, d.reason, d.yes)
+	_, sure, err := a.act(ctx, s, office.Decision{Act: connector.ActTakeBack, Record: r, Customer: customer}, asksInWalk,
+		d.reason, d.yes)
 	if err != nil {
-		return fmt.Errorf("cannot take back what was decided on %s and %s: %w", show.Visible(r.SourceID), show.Visible(customer), err)
+		return fmt.Errorf("cannot take back what was decided on %s and %s: %w", show.Visible(r.SourceID),
+			show.Visible(customer), err)
 	}
 	if sure {
 		a.Say("The decision on %s and %s no longer applies.", show.Visible(r.SourceID), show.Visible(customer))
 	}
-	return a.Result(adoptReport{SourceID: r.SourceID, BillingID: customer, Differs: []string{}, Diff: []connector.FieldChange{}})
+	return a.Result(adoptReport{SourceID: r.SourceID, BillingID: customer, Differs: []string{},
+		Diff: []connector.FieldChange{}})
 }
 
 // adoptReport is the output of `payers same --output json` about a customer.
@@ -141,27 +144,32 @@ type adoptReport struct {
 }
 
 func (a *app) adopt(ctx context.Context, s *session.Session, p state.Payer, d decision) error {
-	proposal, err := a.attentionOf(s).Propose(ctx, office.Decision{Act: connector.ActAdopt, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}})
+	proposal, err := a.attentionOf(s).Propose(ctx,
+		office.Decision{Act: connector.ActAdopt, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}})
 	if errors.Is(err, syncer.ErrNoHolder) {
-		return fmt.Errorf("cannot link a customer to %s: %w; payersync payers show prints its state", show.Visible(p.SourceID), err)
+		return fmt.Errorf("cannot link a customer to %s: %w; payersync payers show prints its state",
+			show.Visible(p.SourceID), err)
 	}
 	if err != nil {
 		return err
 	}
-	a.Say("Customer %s carries %s, the key of record %s.", show.Visible(proposal.Customer), show.Visible(p.Key.String()), show.Visible(p.SourceID))
+	a.Say("Customer %s carries %s, the key of record %s.", show.Visible(proposal.Customer), show.Visible(p.Key.String()),
+		show.Visible(p.SourceID))
 	return a.decideOn(ctx, proposal, d)
 }
 
 // decideOn asks whether a customer is the record's, and notes a yes.
 func (a *app) decideOn(ctx context.Context, proposal office.Proposal, d decision) (err error) {
 	h, p := proposal.Holder, proposal.Record
-	report := adoptReport{SourceID: p.SourceID, BillingID: h.Customer, Differs: append([]string{}, h.Against...), Diff: append([]connector.FieldChange{}, h.Diff...)}
+	report := adoptReport{SourceID: p.SourceID, BillingID: h.Customer, Differs: append([]string{}, h.Against...),
+		Diff: append([]connector.FieldChange{}, h.Diff...)}
 	if report.Accepted, err = a.agrees(ctx, proposal, asksAlways, d.yes); err != nil {
 		return err
 	}
 	if report.Accepted {
 		if _, err := proposal.Perform(ctx, by(d.reason)); err != nil {
-			return fmt.Errorf("cannot link a customer to %s: %w; payersync payers show prints its state", show.Visible(p.SourceID), err)
+			return fmt.Errorf("cannot link a customer to %s: %w; payersync payers show prints its state",
+				show.Visible(p.SourceID), err)
 		}
 		a.Say("The next run links it.")
 	}

@@ -74,7 +74,8 @@ func findRecords(ctx context.Context, ledger *state.Ledger, connection, text str
 	}
 	switch {
 	case len(found) > 1:
-		return nil, fmt.Errorf("cannot show %q: %d records%s have this name; show one of them by its id: %s", text, len(found), of(connection), strings.Join(ids, ", "))
+		return nil, fmt.Errorf("cannot show %q: %d records%s have this name; show one of them by its id: %s", text,
+			len(found), of(connection), strings.Join(ids, ", "))
 	case len(found) == 0:
 		return nil, fmt.Errorf("cannot show %q: no record%s has it as source id, key value, billing id, mandate id or whole name; payersync payers list --search finds parts of names", text, of(connection))
 	}
@@ -100,7 +101,8 @@ func (a *app) mappingOf(ctx context.Context, s *session.Session, connection stri
 
 func (a *app) showPayer(ctx context.Context, s *session.Session, id state.RecordID, p privacy) error {
 	m, whyNot := a.mappingOf(ctx, s, id.Connection)
-	r, err := office.PayerOf(ctx, s.Ledger, id, office.Explainer{Mapping: m, NotSent: s.Config.Billing.Dialect.NotCarried}, p.Privacy)
+	r, err := office.PayerOf(ctx, s.Ledger, id, office.Explainer{Mapping: m, NotSent: s.Config.Billing.Dialect.NotCarried},
+		p.Privacy)
 	r.Next = withSteps(r.Next, r.Steps)
 	if err != nil {
 		return err
@@ -145,7 +147,8 @@ func (a *app) printPayer(r office.Payer, whyNot error) {
 		fmt.Fprintln(a.Out, "\nMandates")
 	}
 	for _, h := range r.History {
-		fmt.Fprintf(a.Out, "  %s  mandate %s: %s (seen by %s)\n", show.Stored(h.ObservedAt), show.Visible(h.MandateID), show.Visible(connector.MandateStatus(h.ToStatus).Label()), h.Cause)
+		fmt.Fprintf(a.Out, "  %s  mandate %s: %s (seen by %s)\n", show.Stored(h.ObservedAt), show.Visible(h.MandateID),
+			show.Visible(connector.MandateStatus(h.ToStatus).Label()), h.Cause)
 	}
 }
 
@@ -177,7 +180,8 @@ func (a *app) printRules(r office.Payer, whyNot error) {
 	fmt.Fprintf(a.Out, "\nThe rules, of mapping version %s\n", r.Mapping[:shortHash])
 	for _, rule := range r.Rules {
 		fmt.Fprintf(a.Out, "  line %-3d %s = %s\n", rule.Line, rule.Path, show.Visible(rule.Text))
-		inputs := connector.Map(rule.Inputs, func(in office.Field) string { return in.Field + " " + orElse(in.Value, "blank") })
+		inputs := connector.Map(rule.Inputs,
+			func(in office.Field) string { return in.Field + " " + orElse(in.Value, "blank") })
 		if len(inputs) > 0 {
 			fmt.Fprintf(a.Out, "             from %s\n", show.Visible(strings.Join(inputs, ", ")))
 		}

@@ -18,14 +18,17 @@ import (
 )
 
 func (a *app) keepCustomer(ctx context.Context, s *session.Session, p state.Payer, d decision) error {
-	_, sure, err := a.act(ctx, s, office.Decision{Act: connector.ActKeep, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}}, asksInWalk, d.reason, d.yes)
+	_, sure, err := a.act(ctx, s,
+		office.Decision{Act: connector.ActKeep, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}},
+		asksInWalk, d.reason, d.yes)
 	if err != nil {
 		return notUndone("keep the customer of "+show.Visible(p.SourceID), err)
 	}
 	if sure {
 		a.Say("Customer %s stays the record's.", show.Visible(p.BillingID))
 	}
-	return a.Result(undoReport{SourceID: p.SourceID, BillingID: p.BillingID, Diff: []connector.FieldChange{}, Kept: []string{}, Accepted: sure})
+	return a.Result(undoReport{SourceID: p.SourceID, BillingID: p.BillingID, Diff: []connector.FieldChange{},
+		Kept: []string{}, Accepted: sure})
 }
 
 func (a *app) payersUndoCmd() *cobra.Command {
@@ -96,7 +99,8 @@ func (a *app) undo(ctx context.Context, s *session.Session, id int64, d decision
 	case proposal.Undo.Adoption != nil:
 		return a.unlink(ctx, proposal, *proposal.Undo.Adoption, d)
 	}
-	report := undoReport{ChangeID: id, SourceID: p.SourceID, BillingID: p.BillingID, Diff: append([]connector.FieldChange{}, proposal.Diff()...), Kept: []string{}}
+	report := undoReport{ChangeID: id, SourceID: p.SourceID, BillingID: p.BillingID,
+		Diff: append([]connector.FieldChange{}, proposal.Diff()...), Kept: []string{}}
 	return a.undoes(ctx, proposal, report, doing, "The next sync sends it.", d)
 }
 
@@ -107,11 +111,13 @@ func (a *app) unlink(ctx context.Context, proposal office.Proposal, u syncer.Unl
 		ChangeID: u.From, SourceID: p.SourceID, BillingID: p.BillingID, Mandate: string(u.Mandate), Unlinks: true,
 		Diff: append([]connector.FieldChange{}, u.Diff...), Kept: append([]string{}, u.Kept...),
 	}
-	return a.undoes(ctx, proposal, report, "unlink the customer of "+show.Visible(p.SourceID), "The next run does it. Then link the record to its customer: payersync payers match.", d)
+	return a.undoes(ctx, proposal, report, "unlink the customer of "+show.Visible(p.SourceID),
+		"The next run does it. Then link the record to its customer: payersync payers match.", d)
 }
 
 // undoes asks, and restores or unlinks a customer.
-func (a *app) undoes(ctx context.Context, proposal office.Proposal, report undoReport, doing, done string, d decision) (err error) {
+func (a *app) undoes(ctx context.Context, proposal office.Proposal, report undoReport, doing, done string,
+	d decision) (err error) {
 	if report.Accepted, err = a.agrees(ctx, proposal, asksAlways, d.yes); err != nil {
 		return err
 	}
@@ -132,7 +138,8 @@ func notUndone(doing string, err error) error {
 		next = "payersync payers show names the changes of a record"
 	case errors.Is(err, syncer.ErrNothingBefore), errors.Is(err, syncer.ErrNeverSent), errors.Is(err, syncer.ErrNotKept):
 		next = "payersync payers different takes the record's key off its customer"
-	case errors.Is(err, state.ErrNotMovable), errors.Is(err, syncer.ErrNotItsCustomer), errors.Is(err, syncer.ErrNothingToUndo),
+	case errors.Is(err, state.ErrNotMovable), errors.Is(err, syncer.ErrNotItsCustomer),
+		errors.Is(err, syncer.ErrNothingToUndo),
 		errors.Is(err, state.ErrNotUnlinking), errors.Is(err, syncer.ErrNothingToCompare):
 		next = "payersync payers show says how the record stands"
 	case errors.Is(err, syncer.ErrReadMeanwhile):

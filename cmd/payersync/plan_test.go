@@ -67,12 +67,13 @@ func TestAPlanIsNotHeldInMemoryToBePrinted(t *testing.T) {
 	w.run("plan")
 	var printed heaviest
 	a := &app{
-		program: program{Console: &show.Console{Out: &printed, ErrOut: io.Discard, Output: "json"}, getenv: func(name string) (string, bool) {
-			if v, ok := w.env[name]; ok {
-				return v, ok
-			}
-			return os.LookupEnv(name)
-		}},
+		program: program{Console: &show.Console{Out: &printed, ErrOut: io.Discard, Output: "json"},
+			getenv: func(name string) (string, bool) {
+				if v, ok := w.env[name]; ok {
+					return v, ok
+				}
+				return os.LookupEnv(name)
+			}},
 		now: time.Now, config: w.path("payersync.yaml"),
 	}
 	s, err := a.openLedger(t.Context())
@@ -103,7 +104,8 @@ func TestAPlanIsPrintedUpToItsLimit(t *testing.T) {
 		more string
 	}{"1": {1, "  … and 3 more on hold (--limit 0 prints every one)\n"}, "4": {4, ""}, "0": {4, ""}} {
 		r := w.run("plan", "--limit", limit)
-		if n := strings.Count(r.out, "  hold "); n != want.held || strings.Contains(r.out, "more on hold") != (want.more != "") || !strings.Contains(r.out, want.more) {
+		if n := strings.Count(r.out, "  hold "); n != want.held ||
+			strings.Contains(r.out, "more on hold") != (want.more != "") || !strings.Contains(r.out, want.more) {
 			t.Errorf("up to %s it says:\n%s", limit, r.out)
 		}
 	}

@@ -85,7 +85,8 @@ func planListing() *show.Listing[office.Plan] {
 		show.Number("links", "Signing links", func(p row) int { return p.Links }),
 		show.Number("holds", "On hold", func(p row) int { return p.Holds }),
 		show.Number("pending", "Unsent", func(p row) int { return p.Pending }),
-		{Name: "sent_by", Title: "Sent by run", Cell: func(p row) string { return strings.ReplaceAll(strings.Trim(fmt.Sprint(p.SentBy), "[]"), " ", ", ") }},
+		{Name: "sent_by", Title: "Sent by run",
+			Cell: func(p row) string { return strings.ReplaceAll(strings.Trim(fmt.Sprint(p.SentBy), "[]"), " ", ", ") }},
 		{Name: "limits", Title: "Above the limits", Cell: func(p row) string { return p.Limits }},
 	}}
 }
@@ -174,7 +175,8 @@ func (a *app) showStored(ctx context.Context, s *session.Session, plan state.Pla
 }
 
 // storedJSON prints a plan as JSON. Its changes are read and written page by page.
-func (a *app) storedJSON(ctx context.Context, s *session.Session, row office.Plan, fields []syncer.FieldCount, p privacy) error {
+func (a *app) storedJSON(ctx context.Context, s *session.Session, row office.Plan, fields []syncer.FieldCount,
+	p privacy) error {
 	out := show.NewList(a.Out)
 	out.Open(row)
 	out.List("fields", func() error {
@@ -326,7 +328,8 @@ func (a *app) printStored(r office.Plan, rate float64) {
 	}
 	fmt.Fprintln(a.Out, standingOf(r))
 	if r.Pending > 0 {
-		fmt.Fprintf(a.Out, "On hold: %s, %d approved, %d left out of the approval\n", connector.Plural(r.Pending, "change"), r.Approved, r.LeftOut)
+		fmt.Fprintf(a.Out, "On hold: %s, %d approved, %d left out of the approval\n", connector.Plural(r.Pending, "change"),
+			r.Approved, r.LeftOut)
 	}
 }
 
@@ -350,7 +353,8 @@ func standingOf(r office.Plan) string {
 	case state.PlanSuperseded:
 		return "It is superseded: a newer plan replaces it and has its unsent changes; payersync plan list shows the plans that wait."
 	}
-	return fmt.Sprintf("It is within the limits: the next sync makes it anew and sends it: payersync sync %s", r.Connection)
+	return fmt.Sprintf("It is within the limits: the next sync makes it anew and sends it: payersync sync %s",
+		r.Connection)
 }
 
 func (a *app) printPlanned(c state.Change, who string, p privacy) {
@@ -401,7 +405,8 @@ func (a *app) rejectPlan(ctx context.Context, s *session.Session, id, reason str
 	case plan.Lost > 0 && plan.State == state.PlanWaiting:
 		return fmt.Errorf("cannot reject plan %d: it is a standstill, and nothing is sent anyway; put the mapping or the records right, or let the payers go: payersync plan approve %[1]d", plan.ID)
 	case plan.State == state.PlanRejected:
-		return fmt.Errorf("cannot reject plan %d: %s rejected it already; payersync plan show %[1]d tells when and why", plan.ID, plan.RejectedBy)
+		return fmt.Errorf("cannot reject plan %d: %s rejected it already; payersync plan show %[1]d tells when and why",
+			plan.ID, plan.RejectedBy)
 	case !yes && a.Unasked() == "":
 		a.Say("Plan %d of %s: %s.", plan.ID, plan.Connection, summary(plan))
 	}
@@ -423,7 +428,8 @@ func (a *app) rejectPlan(ctx context.Context, s *session.Session, id, reason str
 	case errors.Is(err, state.ErrPlanChanged):
 		return fmt.Errorf("cannot reject plan %d: %w; review it again: payersync plan show %[1]d", plan.ID, err)
 	case errors.Is(err, state.ErrPlanNotWaiting):
-		return fmt.Errorf("cannot reject plan %d: it is %s by now; payersync plan list shows the waiting plans", plan.ID, plan.State)
+		return fmt.Errorf("cannot reject plan %d: it is %s by now; payersync plan list shows the waiting plans", plan.ID,
+			plan.State)
 	case errors.As(err, &open):
 		return fmt.Errorf("cannot reject plan %d: a run may be sending it: %w", plan.ID, err)
 	case err != nil:

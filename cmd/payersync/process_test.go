@@ -111,7 +111,8 @@ func (w *world) startWith(in io.Reader, args ...string) *process {
 func (w *world) process(args ...string) *process {
 	p := &process{t: w.t, args: strings.Join(args, " "), ended: make(chan struct{})}
 	p.cmd = exec.CommandContext(w.t.Context(), "payersync", args...)
-	p.cmd.Env, p.cmd.WaitDelay = append(os.Environ(), "PAYERSYNC_CONFIG="+w.path("payersync.yaml")), patience // of what holds its streams when it has ended
+	// of what holds its streams when it has ended
+	p.cmd.Env, p.cmd.WaitDelay = append(os.Environ(), "PAYERSYNC_CONFIG="+w.path("payersync.yaml")), patience
 	for name, value := range w.env {
 		p.cmd.Env = append(p.cmd.Env, name+"="+value)
 	}
@@ -196,7 +197,8 @@ func (w *world) alone(code int, args ...string) result {
 func (w *world) ends(code int, r result, args []string) result {
 	w.t.Helper()
 	if r.code != code {
-		w.t.Fatalf("payersync %s ended with %d, want %d\nstdout: %s\nstderr: %s", strings.Join(args, " "), r.code, code, r.out, r.errOut)
+		w.t.Fatalf("payersync %s ended with %d, want %d\nstdout: %s\nstderr: %s", strings.Join(args, " "), r.code, code,
+			r.out, r.errOut)
 	}
 	return r
 }

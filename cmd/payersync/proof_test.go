@@ -39,7 +39,8 @@ func (a *asked) run(by string) (asked int, err error) {
 	a.Helper()
 	ctx := context.Background()
 	before := len(a.model.Requests())
-	source, err := a.open(session.NewProof(a.ledger, "books", by), transport.New(transport.Options{Base: a.model, Retries: -1}))
+	source, err := a.open(session.NewProof(a.ledger, "books", by),
+		transport.New(transport.Options{Base: a.model, Retries: -1}))
 	if err != nil {
 		a.Fatal(err)
 	}
@@ -77,12 +78,16 @@ func TestTheOrganisationIsAskedForOnceADay(t *testing.T) {
 	company.Add(3)
 	limiter := &accountingtest.Limiter{}
 	for name, a := range map[string]*asked{
-		"xero": {model: books, path: "/connections", open: func(p accounting.Proof, http *transport.Client) (accounting.Source, error) {
-			return xero.New(xero.Config{Tenant: books.Tenants[0].ID}, xero.Deps{HTTP: http, Token: books, Limiter: limiter, Proof: p, Now: time.Now})
-		}},
-		"quickbooks": {model: company, path: "/v3/company/" + quickbookstest.Realm + "/companyinfo/", open: func(p accounting.Proof, http *transport.Client) (accounting.Source, error) {
-			return quickbooks.New(quickbooks.Config{Company: quickbookstest.Realm}, quickbooks.Deps{HTTP: http, Token: company, Limiter: limiter, Proof: p, Now: time.Now})
-		}},
+		"xero": {model: books, path: "/connections",
+			open: func(p accounting.Proof, http *transport.Client) (accounting.Source, error) {
+				return xero.New(xero.Config{Tenant: books.Tenants[0].ID},
+					xero.Deps{HTTP: http, Token: books, Limiter: limiter, Proof: p, Now: time.Now})
+			}},
+		"quickbooks": {model: company, path: "/v3/company/" + quickbookstest.Realm + "/companyinfo/",
+			open: func(p accounting.Proof, http *transport.Client) (accounting.Source, error) {
+				return quickbooks.New(quickbooks.Config{Company: quickbookstest.Realm},
+					quickbooks.Deps{HTTP: http, Token: company, Limiter: limiter, Proof: p, Now: time.Now})
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -90,7 +95,8 @@ func TestTheOrganisationIsAskedForOnceADay(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "payersync.db")
 			statetest.New(t, path)
 			var err error
-			if a.ledger, err = state.Open(t.Context(), state.Options{Path: path, KeyFile: path + ".key", Now: func() time.Time { return a.now }}); err != nil {
+			if a.ledger, err = state.Open(t.Context(),
+				state.Options{Path: path, KeyFile: path + ".key", Now: func() time.Time { return a.now }}); err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = a.ledger.Close() })
@@ -138,15 +144,18 @@ func TestARefusalHasTheOrganisationAskedForAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	a := &asked{T: t, ledger: l, model: model, path: "/connections", open: func(p accounting.Proof, http *transport.Client) (accounting.Source, error) {
-		return xero.New(xero.Config{Tenant: tenant}, xero.Deps{HTTP: http, Token: model, Limiter: &accountingtest.Limiter{}, Proof: p, Now: time.Now})
-	}}
+	a := &asked{T: t, ledger: l, model: model, path: "/connections",
+		open: func(p accounting.Proof, http *transport.Client) (accounting.Source, error) {
+			return xero.New(xero.Config{Tenant: tenant},
+				xero.Deps{HTTP: http, Token: model, Limiter: &accountingtest.Limiter{}, Proof: p, Now: time.Now})
+		}}
 	a.wantAsked(1, "the first run", "ours")
 	model.Reach(xerotest.Tenant{ID: "99999999-9999-4999-8999-999999999999", Name: "Another", Type: "ORGANISATION"})
 	for range 2 {
 		n, err := a.run("ours")
 		var out *accounting.Disconnected
-		if n != 1 || !errors.As(err, &out) || !strings.Contains(err.Error(), "the access does not cover organisation "+tenant) {
+		if n != 1 || !errors.As(err, &out) ||
+			!strings.Contains(err.Error(), "the access does not cover organisation "+tenant) {
 			t.Errorf("it asked %d times: %v", n, err)
 		}
 	}

@@ -33,7 +33,8 @@ func TestALedgerThatIsCopiedBackAsAPlainFileDoublesNobody(t *testing.T) {
 	if !strings.Contains(r.errOut, "is older than before: somebody restored a copy of it") {
 		t.Errorf("nobody is told; the run ended with %d and said\n%s", r.code, r.errOut)
 	}
-	if status := w.expect(exitDone, "status"); !strings.Contains(status.out, "An older copy of the ledger was restored") || strings.Contains(status.errOut, "older") {
+	if status := w.expect(exitDone, "status"); !strings.Contains(status.out, "An older copy of the ledger was restored") ||
+		strings.Contains(status.errOut, "older") {
 		t.Errorf("status says\n%s\n%s", status.out, status.errOut)
 	}
 	if at := decode[statusReport](t, w.expect(exitDone, "status", "--output", "json")).PutBack; at.IsZero() {

@@ -15,7 +15,8 @@ import (
 // covers F287
 func TestAQuarantinedBatchIsSplitWhenItIsReplayed(t *testing.T) {
 	t.Parallel()
-	for name, command := range map[string][]string{"all": {"webhooks", "replay", "--quarantined"}, "one": {"webhooks", "replay", "event:B1"}} {
+	for name, command := range map[string][]string{"all": {"webhooks", "replay", "--quarantined"},
+		"one": {"webhooks", "replay", "event:B1"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, people(2))
@@ -24,14 +25,16 @@ func TestAQuarantinedBatchIsSplitWhenItIsReplayed(t *testing.T) {
 			serve := w.serve()
 			w.must(w.box.Sign(first.ID))
 			w.must(w.box.Sign(second.ID))
-			batch := `{"type":"batch","eventId":"B1","batch":{"entries":[{"type":"dd-mandate","customerId":"` + first.CustomerID + `"},{"type":"dd-mandate","customerId":"` + second.CustomerID + `"},{"about":"x"}]}}`
+			batch := `{"type":"batch","eventId":"B1","batch":{"entries":[{"type":"dd-mandate","customerId":"` +
+				first.CustomerID + `"},{"type":"dd-mandate","customerId":"` + second.CustomerID + `"},{"about":"x"}]}}`
 			if status, _ := post(t, w.delivery([]byte(batch))); status != http.StatusOK {
 				t.Fatalf("the batch was answered %d", status)
 			}
 			serve.stop()
 			w.edit("payersync.yaml", "    signature: {", "    event_paths: {events: [batch.entries]}\n    signature: {")
 			r := w.expect(exitDone, command...)
-			if name == "all" && !strings.Contains(r.out, "1 delivery understood now") || !strings.Contains(r.out, "2 customers read again") {
+			if name == "all" && !strings.Contains(r.out, "1 delivery understood now") ||
+				!strings.Contains(r.out, "2 customers read again") {
 				t.Errorf("replaying says:\n%s", r.out)
 			}
 			for _, id := range []string{"A00001", "A00002"} {
@@ -63,7 +66,8 @@ func TestQuarantinedDeliveriesCanBeSeenReplayedAndClosed(t *testing.T) {
 	w.must(w.box.Sign(first.ID))
 	w.must(w.box.Sign(second.ID))
 	odd := `{"type":"dd-mandate","eventId":"odd","payload":{"debtor":"` + second.CustomerID + `","name":"Jane Doe"}}`
-	for _, body := range []string{`{"type":"dd-mandate","eventId":"bare","mandateId":"` + first.ID + `"}`, odd, "not JSON, says Jane Doe"} {
+	for _, body := range []string{`{"type":"dd-mandate","eventId":"bare","mandateId":"` + first.ID + `"}`, odd,
+		"not JSON, says Jane Doe"} {
 		if status, _ := post(t, w.delivery([]byte(body))); status != http.StatusOK {
 			t.Fatalf("%s was answered %d", body, status)
 		}
@@ -73,7 +77,8 @@ func TestQuarantinedDeliveriesCanBeSeenReplayedAndClosed(t *testing.T) {
 	if got := w.mandateStatus("A00001"); got != "PENDING" {
 		t.Errorf("the mandate that a delivery named is %s in the ledger, want PENDING", got)
 	}
-	listed := decodeLines[state.InboxRow](t, w.expect(exitDone, "webhooks", "list", "--state", "quarantined", "--output", "json"))
+	listed := decodeLines[state.InboxRow](t,
+		w.expect(exitDone, "webhooks", "list", "--state", "quarantined", "--output", "json"))
 	if n := w.needsPerson("event_not_understood"); len(listed) != 2 || n != 2 {
 		t.Fatalf("quarantined are %+v, and status says %d; want two", listed, n)
 	}
@@ -90,17 +95,21 @@ func TestQuarantinedDeliveriesCanBeSeenReplayedAndClosed(t *testing.T) {
 	if whole := w.expect(exitDone, "webhooks", "show", "event:odd", "--body").out; !strings.Contains(whole, odd) {
 		t.Errorf("show --body prints:\n%s", whole)
 	}
-	if r := w.expect(exitDone, "webhooks", "list", "--shapes"); !strings.Contains(r.out, `customer_id: ["customerId", `) || !strings.Contains(r.out, `"payload.debtor"]`) || strings.Contains(r.out, "Jane") {
+	if r := w.expect(exitDone, "webhooks", "list", "--shapes"); !strings.Contains(r.out, `customer_id: ["customerId", `) ||
+		!strings.Contains(r.out, `"payload.debtor"]`) || strings.Contains(r.out, "Jane") {
 		t.Errorf("shapes prints:\n%s", r.out)
 	}
-	if r := w.expect(exitFailed, "webhooks", "replay", "event:odd"); !strings.Contains(r.errOut, "name its members in billing.webhook.event_paths") {
+	if r := w.expect(exitFailed, "webhooks", "replay", "event:odd"); !strings.Contains(r.errOut,
+		"name its members in billing.webhook.event_paths") {
 		t.Errorf("replaying what is still not understood says: %s", r.errOut)
 	}
-	if r := w.expect(exitDone, "webhooks", "replay", "--quarantined"); !strings.Contains(r.out, "0 deliveries understood now, 2 not.") || !strings.Contains(r.out, "1: It names neither a customer nor a mandate.") {
+	if r := w.expect(exitDone, "webhooks", "replay", "--quarantined"); !strings.Contains(r.out,
+		"0 deliveries understood now, 2 not.") || !strings.Contains(r.out, "1: It names neither a customer nor a mandate.") {
 		t.Errorf("replaying all that is still not understood says:\n%s", r.out)
 	}
 	w.edit("payersync.yaml", "    signature: {", "    event_paths: {customer_id: [payload.debtor]}\n    signature: {")
-	if r := w.expect(exitDone, "webhooks", "replay", "--quarantined"); !strings.Contains(r.out, "1 delivery understood now, 1 not.") || !strings.Contains(r.out, "1 customer read again") {
+	if r := w.expect(exitDone, "webhooks", "replay", "--quarantined"); !strings.Contains(r.out,
+		"1 delivery understood now, 1 not.") || !strings.Contains(r.out, "1 customer read again") {
 		t.Errorf("replaying what is understood by now says:\n%s", r.out)
 	}
 	w.expect(exitDone, "webhooks", "replay", "event:odd")
@@ -116,7 +125,8 @@ func TestQuarantinedDeliveriesCanBeSeenReplayedAndClosed(t *testing.T) {
 	if left := w.needsPerson("event_not_understood"); left != 0 {
 		t.Errorf("%d deliveries need a person after one was replayed and one closed", left)
 	}
-	if r := w.expect(exitDone, "webhooks", "close", garbage, "--reason", "again"); !strings.Contains(r.errOut, "was closed before") {
+	if r := w.expect(exitDone, "webhooks", "close", garbage, "--reason", "again"); !strings.Contains(r.errOut,
+		"was closed before") {
 		t.Errorf("closing twice says: %s", r.errOut)
 	}
 	for _, text := range []string{"show delivery body", "replay delivery", "close delivery", "a test of the provider"} {
@@ -141,7 +151,8 @@ func (w *world) needsPerson(reason string) int {
 // onlyQuarantined returns the key of the one delivery that is quarantined.
 func (w *world) onlyQuarantined() string {
 	w.t.Helper()
-	rows := decodeLines[state.InboxRow](w.t, w.expect(exitDone, "webhooks", "list", "--state", "quarantined", "--output", "json"))
+	rows := decodeLines[state.InboxRow](w.t,
+		w.expect(exitDone, "webhooks", "list", "--state", "quarantined", "--output", "json"))
 	if len(rows) != 1 {
 		w.t.Fatalf("quarantined are %+v, want one", rows)
 	}

@@ -51,21 +51,25 @@ var readings = []reading{
 	{switches: switched("api_tokens", "client_credentials")},
 	{switches: switched("api_tokens", "authorization_code"), check: "dialect.api_auth"},
 	{switches: switched("api_tokens", "authorization_code", "wrong_token_status", "401"), check: "dialect.api_auth"},
-	{switches: switched("list.page_param", "page", "list.size_param", "size"), check: "dialect.list.page_param", cure: dialectOf("list: {page_param: page, size_param: size}")},
+	{switches: switched("list.page_param", "page", "list.size_param", "size"), check: "dialect.list.page_param",
+		cure: dialectOf("list: {page_param: page, size_param: size}")},
 	{switches: switched("list.first_page", "1"), whole: true},
 	{switches: switched("list.first_page", "1", "list.refuse_below", "true"), whole: true},
 	{switches: switched("list.max_size", "2"), whole: true},
 	{switches: switched("list.envelope", "customers"), whole: true},
 	{switches: switched("list.envelope", "items")},
-	{switches: switched("list.envelope", "entries"), check: "dialect.list.envelope", cure: dialectOf("list: {envelope: entries}")},
+	{switches: switched("list.envelope", "entries"), check: "dialect.list.envelope",
+		cure: dialectOf("list: {envelope: entries}")},
 	{switches: switched("list.sort", "updated_desc", "list.max_size", "2")},
 	{switches: switched("person_fields", "long"), whole: true},
 	{switches: switched("address_fields", "long"), whole: true},
 	{switches: switched("external_data", "list"), whole: true},
 	{switches: switched("external_data", "object"), whole: true},
 	{switches: switched("external_data", "array")},
-	{switches: switched("customer_times", "true"), whole: true, warns: "billing.dialect.read_only", cure: dialectOf("read_only: [directDebitMandate, timezone, creationTime, lastUpdatedTime]")},
-	{switches: switched("times", "zoneless", "customer_times", "true"), warns: "billing.dialect.read_only", cure: dialectOf("read_only: [directDebitMandate, timezone, creationTime, lastUpdatedTime]")},
+	{switches: switched("customer_times", "true"), whole: true, warns: "billing.dialect.read_only",
+		cure: dialectOf("read_only: [directDebitMandate, timezone, creationTime, lastUpdatedTime]")},
+	{switches: switched("times", "zoneless", "customer_times", "true"), warns: "billing.dialect.read_only",
+		cure: dialectOf("read_only: [directDebitMandate, timezone, creationTime, lastUpdatedTime]")},
 	{switches: switched("create_link", "none")},
 	{switches: switched("create_link", "mandate"), asks: "link_lost"},
 	{switches: switched("create_hides_external_data", "true"), whole: true},
@@ -73,7 +77,8 @@ var readings = []reading{
 	{switches: switched("hash_outlives_delete", "true")},
 	{switches: switched("validation_status", "400")},
 	{switches: switched("update", "path_id"), run: "billing.dialect.update", cure: dialectOf("update: path_id")},
-	{switches: switched("update", "path_id", "refused_method_status", "404"), run: "billing.dialect.update", cure: dialectOf("update: path_id")},
+	{switches: switched("update", "path_id", "refused_method_status", "404"), run: "billing.dialect.update",
+		cure: dialectOf("update: path_id")},
 	{switches: switched("write_answer", "empty"), whole: true},
 	{switches: switched("empty_mandate", "object")},
 	{switches: switched("mandate_times", "coarse")},
@@ -192,7 +197,8 @@ func (r reading) play(t *testing.T) string {
 func (w *world) others(n int) {
 	for i := range n {
 		raw := fmt.Sprintf(`{"name":"Older %d","people":[{"name":"Older %[1]d","email":"older%[1]d@example.org","phone":"01632 960200"}],`+
-			`"addresses":[{"line1":"%[1]d Quay","city":"Whitby","postCode":"YO21 3CK"}],"externalData":{"legacyNo":"L%[1]d"}}`, i+1)
+			`"addresses":[{"line1":"%[1]d Quay","city":"Whitby","postCode":"YO21 3CK"}],"externalData":{"legacyNo":"L%[1]d"}}`,
+			i+1)
 		if i > 0 {
 			_, err := w.box.Add(json.RawMessage(raw))
 			w.must(err)
@@ -283,7 +289,8 @@ func (w *world) expectOurs() {
 	for _, c := range w.box.Customers() {
 		count[c.Name]++
 	}
-	want := map[string]int{"Older 1": 1, "Older 2": 1, "Older 3": 1, "Payer 1": 1, "Payer 2": 1, "Payer 3": 1, "Payer 4": 1}
+	want := map[string]int{"Older 1": 1, "Older 2": 1, "Older 3": 1, "Payer 1": 1, "Payer 2": 1, "Payer 3": 1,
+		"Payer 4": 1}
 	if !maps.Equal(count, want) {
 		w.t.Fatalf("the service has %v", count)
 	}
@@ -316,15 +323,16 @@ func (w *world) statusOf(sourceID string) string {
 // with ctx.
 func (w *world) commandIn(ctx context.Context, args ...string) result {
 	var out, errOut output
-	p := program{Console: &show.Console{In: strings.NewReader(""), Out: &out, ErrOut: &errOut}, getenv: func(name string) (string, bool) {
-		if value, ok := w.env[name]; ok {
-			return value, ok
-		}
-		if name == "PAYERSYNC_CONFIG" {
-			return w.path("payersync.yaml"), true
-		}
-		return os.LookupEnv(name)
-	}}
+	p := program{Console: &show.Console{In: strings.NewReader(""), Out: &out, ErrOut: &errOut},
+		getenv: func(name string) (string, bool) {
+			if value, ok := w.env[name]; ok {
+				return value, ok
+			}
+			if name == "PAYERSYNC_CONFIG" {
+				return w.path("payersync.yaml"), true
+			}
+			return os.LookupEnv(name)
+		}}
 	code := run(ctx, p, slices.Clone(args))
 	return result{code, out.String(), errOut.String()}
 }

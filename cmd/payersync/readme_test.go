@@ -64,7 +64,8 @@ func TestTheReadmeAndTheGuidesAreWalked(t *testing.T) {
 	alone(t)
 	checkout := checkedOut(t)
 	export, err := os.ReadFile("../../configs/quickstart/customers.csv")
-	if err := errors.Join(err, os.WriteFile(filepath.Join(checkout, "Customers Harbour Books Ltd.csv"), export, 0o600)); err != nil {
+	if err := errors.Join(err,
+		os.WriteFile(filepath.Join(checkout, "Customers Harbour Books Ltd.csv"), export, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	expectEnds(t, "README", lines, walk(t, checkout, lines), map[string]int{"./payersync backfill": exitAttention})
@@ -178,7 +179,8 @@ func walk(t *testing.T, dir string, lines []string) map[int]int {
 	for i, line := range lines {
 		fmt.Fprintf(&script, "%s\necho \"::$? %d::\"\n", line, i)
 		if strings.HasSuffix(line, "&") {
-			fmt.Fprintf(&script, "for try in {1..300}; do (exec 3<>/dev/tcp/%s) 2>/dev/null && break; sleep 0.1; done\n", strings.Replace(sandboxAddress, ":", "/", 1))
+			fmt.Fprintf(&script, "for try in {1..300}; do (exec 3<>/dev/tcp/%s) 2>/dev/null && break; sleep 0.1; done\n",
+				strings.Replace(sandboxAddress, ":", "/", 1))
 		}
 	}
 	script.WriteString("kill $(jobs -p) 2>/dev/null; wait\n")

@@ -13,7 +13,8 @@ import (
 // Every command that speaks to the billing service, as it would be typed.
 var speaking = [][]string{
 	{"check"}, {"plan"}, {"sync"}, {"backfill", "--yes"}, {"sweep"}, {"serve"},
-	{"mandates", "request", "A00001"}, {"mandates", "cancel", "A00001", "--reason", "asked to"}, {"mandates", "reinstate", "A00001", "--reason", "asked to"},
+	{"mandates", "request", "A00001"}, {"mandates", "cancel", "A00001", "--reason", "asked to"},
+	{"mandates", "reinstate", "A00001", "--reason", "asked to"},
 	{"webhooks", "subscribe"}, {"webhooks", "replay", "event:1"},
 }
 
@@ -25,8 +26,10 @@ func TestALedgerIsNeverUsedWithAnotherBillingEnvironment(t *testing.T) {
 		code int
 		said string
 	}{
-		"other host":     {func(w, production *world) { w.edit("payersync.yaml", w.service.URL, production.service.URL) }, exitUsage, "it is another address"},
-		"unknown client": {func(w, _ *world) { w.edit("payersync.yaml", "client_id: sandbox", "client_id: production") }, exitFailed, "cannot find out whether the new credentials belong to the ledger's account"},
+		"other host": {func(w, production *world) { w.edit("payersync.yaml", w.service.URL, production.service.URL) },
+			exitUsage, "it is another address"},
+		"unknown client": {func(w, _ *world) { w.edit("payersync.yaml", "client_id: sandbox", "client_id: production") },
+			exitFailed, "cannot find out whether the new credentials belong to the ledger's account"},
 	}
 	for name, mistake := range mistakes {
 		t.Run(name, func(t *testing.T) {
@@ -43,7 +46,8 @@ func TestALedgerIsNeverUsedWithAnotherBillingEnvironment(t *testing.T) {
 				}
 			}
 			for _, box := range []*world{w, production} {
-				for _, r := range slices.DeleteFunc(box.box.Requests(), func(r sandbox.Request) bool { return r.Path == "/api/oauth2/token" && name == "unknown client" }) {
+				for _, r := range slices.DeleteFunc(box.box.Requests(),
+					func(r sandbox.Request) bool { return r.Path == "/api/oauth2/token" && name == "unknown client" }) {
 					t.Errorf("%s %s was sent", r.Method, r.Path)
 				}
 			}
@@ -73,7 +77,8 @@ func TestALedgerOfANewerPayersyncIsRefused(t *testing.T) {
 	w.write("payersync.db", string(newer))
 	for _, args := range append(speaking, []string{"status"}, []string{"plan", "approve", "1"}) {
 		refused := w.run(args...)
-		if refused.code != exitFailed || !strings.Contains(refused.errOut, "its schema is version 9999, this payersync knows up to ") ||
+		if refused.code != exitFailed ||
+			!strings.Contains(refused.errOut, "its schema is version 9999, this payersync knows up to ") ||
 			!strings.Contains(refused.errOut, "Use the payersync that wrote it, or a newer one.") {
 			t.Errorf("%s ended with %d: %s%s", args, refused.code, refused.out, refused.errOut)
 		}
@@ -91,7 +96,8 @@ func TestADamagedOrForeignLedgerIsRefused(t *testing.T) {
 		spoil func(w *world)
 		want  string
 	}{
-		{"no ledger", func(w *world) { w.write("payersync.db", strings.Repeat("this is a letter ", 999)) }, "Keep the file as it is and restore the last backup."},
+		{"no ledger", func(w *world) { w.write("payersync.db", strings.Repeat("this is a letter ", 999)) },
+			"Keep the file as it is and restore the last backup."},
 		{"other key", func(w *world) {
 			w.remove("payersync.key")
 			if err := state.CreateKey(w.path("payersync.key")); err != nil {

@@ -187,9 +187,11 @@ func (r *reloader) use(ctx context.Context, file *config.Config) (restart []stri
 	if err := s.SetLog(); err != nil {
 		return nil, err
 	}
-	r.log.WithField("connections", len(cfg.Connections)).Info("the configuration was read anew and is in force; runs at work end as they began")
+	r.log.WithField("connections",
+		len(cfg.Connections)).Info("the configuration was read anew and is in force; runs at work end as they began")
 	if len(restart) > 0 {
-		r.log.WithField("settings", strings.Join(restart, ", ")).Warn("restart needed: these settings keep their value until payersync serve starts again")
+		r.log.WithField("settings",
+			strings.Join(restart, ", ")).Warn("restart needed: these settings keep their value until payersync serve starts again")
 	}
 	r.worker.Nudge() // this configuration may understand deliveries the earlier one could not
 	return restart, nil

@@ -125,7 +125,8 @@ const (
 func TestAReloadCutsNoRunAndDoublesNone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(3))
-	w.edit("payersync.yaml", "mapping: mapping.yaml}\n", "mapping: mapping.yaml, schedule: \"@yearly\"}\n"+secondConnection)
+	w.edit("payersync.yaml", "mapping: mapping.yaml}\n",
+		"mapping: mapping.yaml, schedule: \"@yearly\"}\n"+secondConnection)
 	config, err := os.ReadFile(w.path("payersync.yaml"))
 	w.must(err)
 	both := string(config)
@@ -151,7 +152,8 @@ func TestAReloadCutsNoRunAndDoublesNone(t *testing.T) {
 	}
 	goOn()
 	log := serve.logged("run ended")
-	if made := strings.Contains(log, `"created":3`); !made || !runEnded(log, "acme") || strings.Contains(log, `"outcome":"failed"`) {
+	if made := strings.Contains(log, `"created":3`); !made || !runEnded(log, "acme") ||
+		strings.Contains(log, `"outcome":"failed"`) {
 		t.Errorf("the run of the removed connection ended otherwise than it began:\n%s", log)
 	}
 	w.write("payersync.yaml", both)
@@ -159,7 +161,10 @@ func TestAReloadCutsNoRunAndDoublesNone(t *testing.T) {
 	serve.stop()
 	w.finish("sync", "acme") // a link may wait where the list of the other run was read meanwhile
 	w.expectOneMandateEach()
-	if n := len(w.requests(func(r sandbox.Request) bool { return r.Method == http.MethodPost && r.Path == "/api/customers" })); n != 4 {
+	if n := len(w.requests(func(r sandbox.Request) bool {
+		return r.Method == http.MethodPost &&
+			r.Path == "/api/customers"
+	})); n != 4 {
 		t.Errorf("%d creates, want 4", n)
 	}
 	for name, row := range w.jobs() {
@@ -211,10 +216,13 @@ func TestAFileWithAMistakeNeverReplacesAGoodOne(t *testing.T) {
 		{"nothing", "payersync.yaml", func() { w.write("payersync.yaml", "") }, nil},
 		{"half a file", "payersync.yaml:", func() { w.write("payersync.yaml", string(good[:len(good)/2])) }, nil},
 		{"no file", "there is no file", func() { w.remove("payersync.yaml") }, nil},
-		{"a secret that is gone", "webhook.secret cannot be read", func() { w.remove("webhook.secret") }, func() { w.write("webhook.secret", webhookSecret+"\n") }},
-		{"a schedule that is none", "cannot be used", func() { w.edit("payersync.yaml", "guards:", "schedules: {sweep: often}\nguards:") }, nil},
+		{"a secret that is gone", "webhook.secret cannot be read", func() { w.remove("webhook.secret") },
+			func() { w.write("webhook.secret", webhookSecret+"\n") }},
+		{"a schedule that is none", "cannot be used",
+			func() { w.edit("payersync.yaml", "guards:", "schedules: {sweep: often}\nguards:") }, nil},
 		{"another account", "it is another address", func() { w.edit("payersync.yaml", "/api\n", "/other\n") }, nil},
-		{"credentials that reach nothing", "cannot find out whether the new credentials belong to the ledger's account", func() { w.edit("payersync.yaml", "client_id: sandbox", "client_id: somebody") }, nil},
+		{"credentials that reach nothing", "cannot find out whether the new credentials belong to the ledger's account",
+			func() { w.edit("payersync.yaml", "client_id: sandbox", "client_id: somebody") }, nil},
 	}
 	for i, m := range mistakes {
 		m.make()
@@ -261,7 +269,8 @@ func (w *world) expectWrong(name, says string) {
 	if got := w.shownConfig(); !strings.Contains(got.Problem, says) || got.Since.IsZero() {
 		w.t.Errorf("%s: status --output json shows %+v", name, got)
 	}
-	if r := w.expect(exitDone, "status"); !strings.Contains(r.out, "serve has not been able to use its configuration since") || !strings.Contains(r.out, says) {
+	if r := w.expect(exitDone, "status"); !strings.Contains(r.out,
+		"serve has not been able to use its configuration since") || !strings.Contains(r.out, says) {
 		w.t.Errorf("%s: status says:\n%s", name, r.out)
 	}
 }
@@ -283,7 +292,8 @@ func TestAChangedFileAndAChangedSecretAreSeenWithoutASignal(t *testing.T) {
 	}
 	w.expect(exitDone, "webhooks", "subscribe", "--test", "--local")
 	log := serve.stop().errOut
-	if strings.Contains(log, `"level":"debug"`) || strings.Contains(log, "another-secret") || strings.Contains(log, "hunter2") {
+	if strings.Contains(log, `"level":"debug"`) || strings.Contains(log, "another-secret") ||
+		strings.Contains(log, "hunter2") {
 		t.Errorf("it logs:\n%s", log)
 	}
 }
@@ -293,7 +303,8 @@ func TestWhatNeedsARestartIsNamedAndTheRestTakesEffect(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1))
 	serve := w.serve()
-	w.edit("payersync.yaml", `webhooks: "`+w.hooks+`"`, `webhooks: "`+freeAddress(t)+`", trusted_proxies: [10.0.0.1], limits: {connections: 64}`)
+	w.edit("payersync.yaml", `webhooks: "`+w.hooks+`"`,
+		`webhooks: "`+freeAddress(t)+`", trusted_proxies: [10.0.0.1], limits: {connections: 64}`)
 	w.edit("payersync.yaml", "guards:", "ledger: {path: other.db}\nguards:")
 	w.edit("payersync.yaml", "log: {level: debug", "log: {level: warn")
 	log := serve.reload("restart needed")
@@ -304,7 +315,8 @@ func TestWhatNeedsARestartIsNamedAndTheRestTakesEffect(t *testing.T) {
 	w.edit("payersync.yaml", "path: other.db", "path: payersync.db")
 	serve.signal(syscall.SIGHUP)
 	eventually(t, "the shorter list", func() bool { return len(w.shownConfig().Restart) == 3 })
-	if r := w.expect(exitDone, "status"); !strings.Contains(r.out, "Restart needed: server.webhooks, server.trusted_proxies, server.limits.connections") {
+	if r := w.expect(exitDone, "status"); !strings.Contains(r.out,
+		"Restart needed: server.webhooks, server.trusted_proxies, server.limits.connections") {
 		t.Errorf("status says:\n%s", r.out)
 	}
 	if log := serve.stop().errOut; strings.Contains(log, `"level":"info"`) {

@@ -24,7 +24,8 @@ func TestTheTerminalNamesBothRecordsOfARenumberedPayer(t *testing.T) {
 				t.Errorf("attention show %s leaves %s open:\n%s", id, placeholder, r.out)
 			}
 		}
-		for _, told := range decode[shownMatter](t, s.do([]string{"attention", "show", id, "--output", "json"}, exitDone)).Told {
+		for _, told := range decode[shownMatter](t,
+			s.do([]string{"attention", "show", id, "--output", "json"}, exitDone)).Told {
 			for _, w := range told.Ways {
 				ways[id] = append(ways[id], w.Command)
 			}
@@ -36,7 +37,8 @@ func TestTheTerminalNamesBothRecordsOfARenumberedPayer(t *testing.T) {
 	if last := ways["K2007"][len(ways["K2007"])-1]; !strings.HasPrefix(last, "payersync mandates cancel K2007") {
 		t.Errorf("the last way out of K2007 is %q, want to cancel the mandate", last)
 	}
-	if shown := s.do([]string{"attention", "show", "K2007"}, exitDone).out; !strings.Contains(shown, "Record K9007 may be the same payer under a new number, and would have to sign anew.") {
+	if shown := s.do([]string{"attention", "show", "K2007"}, exitDone).out; !strings.Contains(shown,
+		"Record K9007 may be the same payer under a new number, and would have to sign anew.") {
 		t.Errorf("nothing warns before the mandate is cancelled:\n%s", shown)
 	}
 	for _, command := range [][]string{{"status"}, {"attention", "list"}} {
@@ -45,7 +47,8 @@ func TestTheTerminalNamesBothRecordsOfARenumberedPayer(t *testing.T) {
 			t.Errorf("%s does not name both records:\n%s", command, out)
 		}
 	}
-	if r := s.do([]string{"mandates", "cancel", "K2007", "--reason", "they left", "--yes"}, exitDone); !strings.Contains(r.errOut, "payersync payers moved K9007 --from K2007") {
+	if r := s.do([]string{"mandates", "cancel", "K2007", "--reason", "they left", "--yes"},
+		exitDone); !strings.Contains(r.errOut, "payersync payers moved K9007 --from K2007") {
 		t.Errorf("before it cancels the mandate it says %s", r.errOut)
 	}
 }

@@ -62,12 +62,14 @@ func newInProcess(t *testing.T) *inProcess {
 
 func (p *inProcess) openHooks() {
 	p.t.Helper()
-	verifier, err := billing.NewVerifier(billing.Signature{Header: "x-signature", Secrets: []connector.Secret{connector.NewSecret(webhookSecret)}})
+	verifier, err := billing.NewVerifier(billing.Signature{Header: "x-signature",
+		Secrets: []connector.Secret{connector.NewSecret(webhookSecret)}})
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	s, err := server.New(server.Config{
-		Ledger: p.ledger, Keys: server.Keys{Verifier: verifier}, Events: billing.DefaultEventPaths(), Path: "/webhooks/billing",
+		Ledger: p.ledger, Keys: server.Keys{Verifier: verifier}, Events: billing.DefaultEventPaths(),
+		Path:  "/webhooks/billing",
 		Nudge: func() { p.nudged = true }, Now: func() time.Time { return p.now },
 	})
 	if err != nil {
@@ -91,14 +93,16 @@ func (p *inProcess) link() {
 		if err := tx.SaveMapping("m1", "version: 1", "tester"); err != nil {
 			return err
 		}
-		run, err := tx.OpenRun(state.NewRun{Connection: "acme", Kind: connector.RunSync, Trigger: "manual", Mapping: "m1", Holder: "test"})
+		run, err := tx.OpenRun(state.NewRun{Connection: "acme", Kind: connector.RunSync, Trigger: "manual", Mapping: "m1",
+			Holder: "test"})
 		if err != nil {
 			return err
 		}
 		if err := tx.SavePage(run, "acme", []connector.Record{record}); err != nil {
 			return err
 		}
-		decision := state.Decision{SourceID: "A1", ContentHash: record.Hash(), Verdict: state.Included, Key: connector.Key{Name: "no", Value: "A1"}}
+		decision := state.Decision{SourceID: "A1", ContentHash: record.Hash(), Verdict: state.Included,
+			Key: connector.Key{Name: "no", Value: "A1"}}
 		if err := tx.SaveDecisions(run, "acme", "m1", decision); err != nil {
 			return err
 		}

@@ -52,7 +52,8 @@ collected money.`,
 			if err := errors.Join(oneOf("class", class, standing.Classes...), oneOf("task", task, office.Tasks...)); err != nil {
 				return err
 			}
-			r := reporting{on: office.ReportOn{Connection: connection}, class: standing.Class(class), task: office.Task(task), limit: a.limitOf(cmd)}
+			r := reporting{on: office.ReportOn{Connection: connection}, class: standing.Class(class), task: office.Task(task),
+				limit: a.limitOf(cmd)}
 			return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
 				r.on.Valid = s.Config.Billing.LinkValid.Length()
 				return a.printReport(cmd.Context(), s, &r)
@@ -147,7 +148,8 @@ func (r *reporting) upToLimit(do func(office.ReportRow) error) func(office.Repor
 // at most twice the limit in memory.
 func (r *reporting) keep(row office.ReportRow) error {
 	if r.lists(row, true) {
-		r.kept = append(r.kept, keptRow{state.RecordID{Connection: row.Connection, SourceID: row.SourceID}, row.Class == standing.LeftBehind, row.Name != "", row.Status != "", row.Days})
+		r.kept = append(r.kept, keptRow{state.RecordID{Connection: row.Connection, SourceID: row.SourceID},
+			row.Class == standing.LeftBehind, row.Name != "", row.Status != "", row.Days})
 	}
 	if r.limit > 0 && len(r.kept) > 2*r.limit {
 		r.cut()
@@ -180,7 +182,8 @@ func notesOf(whole office.Report) (out []noteOfReport) {
 	for _, n := range []noteOfReport{
 		{"removed or excluded, with a mandate that still holds", whole.Left},
 		{fmt.Sprintf("waiting for the bank for more than %d working days", standing.BankDays), whole.Late},
-		{fmt.Sprintf("can be debited, without news for %d months or more: banks drop unused instructions", standing.DormantAfter), whole.Dormant},
+		{fmt.Sprintf("can be debited, without news for %d months or more: banks drop unused instructions",
+			standing.DormantAfter), whole.Dormant},
 	} {
 		if n.Records > 0 {
 			out = append(out, n)
@@ -196,7 +199,8 @@ func (a *app) reportJSON(ctx context.Context, s *session.Session, r *reporting) 
 		Connection string    `json:"connection"`
 	}{s.Ledger.Now(), r.on.Connection})
 	out.List("rows", func() (err error) {
-		whole, err = office.MakeReport(ctx, s.Ledger, r.on, r.upToLimit(func(row office.ReportRow) error { return out.Element(withCommand(row)) }))
+		whole, err = office.MakeReport(ctx, s.Ledger, r.on,
+			r.upToLimit(func(row office.ReportRow) error { return out.Element(withCommand(row)) }))
 		return err
 	})
 	listOf(out, "totals", whole.Totals)
@@ -226,7 +230,8 @@ func (a *app) reportCSV(ctx context.Context, s *session.Session, r *reporting) (
 	if err := out.Row(office.ReportHeader); err != nil {
 		return office.Report{}, err
 	}
-	whole, err := office.MakeReport(ctx, s.Ledger, r.on, r.upToLimit(func(row office.ReportRow) error { return out.Row(withCommand(row).Cells()) }))
+	whole, err := office.MakeReport(ctx, s.Ledger, r.on,
+		r.upToLimit(func(row office.ReportRow) error { return out.Row(withCommand(row).Cells()) }))
 	if err != nil {
 		return whole, err
 	}
@@ -234,7 +239,8 @@ func (a *app) reportCSV(ctx context.Context, s *session.Session, r *reporting) (
 }
 
 func (a *app) showReport(ctx context.Context, s *session.Session, whole office.Report, r *reporting) error {
-	fmt.Fprintf(a.Out, "%s of the accounting system, by class, %s\n", connector.Plural(whole.Records, "record"), show.Time(whole.At))
+	fmt.Fprintf(a.Out, "%s of the accounting system, by class, %s\n", connector.Plural(whole.Records, "record"),
+		show.Time(whole.At))
 	fmt.Fprintln(a.Out, payersLine(whole))
 	for i, n := range notesOf(whole) {
 		line := fmt.Sprintf("%s: %s.", connector.Plural(n.Records, "record"), n.Note)
@@ -251,7 +257,8 @@ func (a *app) showReport(ctx context.Context, s *session.Session, whole office.R
 	fmt.Fprintf(a.Out, "\nWho must act: %s\n", actsLine(whole))
 	if len(whole.Signing) > 0 {
 		fmt.Fprintln(a.Out, "\nDays from the signing link to the signature, and the share signed so many days after it was first sent")
-		show.Table(a.Out, []string{"Mandates", "", "Of them signed", "Half of those by day", "Nine of ten by", "Day 1", "3", "7", "14", "30"}, signingCells(whole.Signing))
+		show.Table(a.Out, []string{"Mandates", "", "Of them signed", "Half of those by day", "Nine of ten by", "Day 1", "3",
+			"7", "14", "30"}, signingCells(whole.Signing))
 	}
 	r.cut()
 	if len(r.kept) == 0 {
@@ -283,7 +290,8 @@ func (a *app) reportTable(ctx context.Context, s *session.Session, at time.Time,
 		for _, title := range blank {
 			header, rows = withoutColumn(title, header, rows)
 		}
-		for _, title := range []string{"Connection", "Financial status", "Last letter", "Letters", "Mandate", "Since", "What to do"} {
+		for _, title := range []string{"Connection", "Financial status", "Last letter", "Letters", "Mandate", "Since",
+			"What to do"} {
 			if show.Fits(a.Out, header, rows) {
 				break
 			}
@@ -350,7 +358,8 @@ func payersLine(whole office.Report) string {
 func actsLine(whole office.Report) string {
 	waits := whole.Acts()
 	var parts []string
-	for _, who := range slices.SortedFunc(maps.Keys(waits), func(a, b standing.Who) int { return cmp.Or(waits[b]-waits[a], cmp.Compare(a, b)) }) {
+	for _, who := range slices.SortedFunc(maps.Keys(waits),
+		func(a, b standing.Who) int { return cmp.Or(waits[b]-waits[a], cmp.Compare(a, b)) }) {
 		parts = append(parts, fmt.Sprintf("%s %d", who, waits[who]))
 	}
 	return cmp.Or(strings.Join(parts, ", "), "nobody")
@@ -358,7 +367,8 @@ func actsLine(whole office.Report) string {
 
 func signingCells(all []office.Signing) (rows [][]string) {
 	for _, s := range all {
-		row := []string{s.By, s.Group, fmt.Sprintf("%d of %d", s.Signed, s.Mandates), fmt.Sprintf("%.1f", s.Median), fmt.Sprintf("%.1f", s.P90)}
+		row := []string{s.By, s.Group, fmt.Sprintf("%d of %d", s.Signed, s.Mandates), fmt.Sprintf("%.1f", s.Median),
+			fmt.Sprintf("%.1f", s.P90)}
 		shares := map[int]string{}
 		for _, share := range s.Shares {
 			shares[share.Day] = fmt.Sprintf("%d %%", share.Percent())
@@ -376,9 +386,11 @@ func withCommand(row office.ReportRow) office.ReportRow {
 }
 
 func reportCells(some []office.ReportRow) (header []string, rows [][]string) {
-	header = []string{"Class", "Record", "Name", "Mandate", "Since", "Days", "Who must act", "Finding", "What to do", "Letters", "Last letter", "Connection", "Financial status"}
+	header = []string{"Class", "Record", "Name", "Mandate", "Since", "Days", "Who must act", "Finding", "What to do",
+		"Letters", "Last letter", "Connection", "Financial status"}
 	for _, row := range some {
-		rows = append(rows, []string{string(row.Class), row.Number, row.Name, string(row.Mandate), office.DayOf(row.Since), fmt.Sprint(row.Days), string(row.Who), row.Sentence, withCommand(row).Cure,
+		rows = append(rows, []string{string(row.Class), row.Number, row.Name, string(row.Mandate), office.DayOf(row.Since),
+			fmt.Sprint(row.Days), string(row.Who), row.Sentence, withCommand(row).Cure,
 			fmt.Sprint(row.Letters), office.DayOf(row.LastLetter), row.Connection, show.Visible(row.Status)})
 	}
 	return header, rows

@@ -129,7 +129,8 @@ than known · 130 interrupted.`,
 			if len(args) == 0 {
 				return nil
 			}
-			return usage.Errorf("there is no command %q%s; payersync --help lists them", args[0], didYouMean(args[0], namesOf(cmd.Commands())))
+			return usage.Errorf("there is no command %q%s; payersync --help lists them", args[0],
+				didYouMean(args[0], namesOf(cmd.Commands())))
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
@@ -179,9 +180,11 @@ func (a *app) addCommands(root *cobra.Command, node bool) {
 		commands []*cobra.Command
 	}{
 		{"Begin", []*cobra.Command{a.demoCmd(), a.initCmd(), a.checkCmd(), a.connectCmd()}},
-		{"Every day", []*cobra.Command{a.statusCmd(), a.todoCmd(), a.planCmd(), a.syncCmd(), a.backfillCmd(), a.reportCmd(), a.payersCmd(), a.mandatesCmd(), a.lettersCmd()}},
+		{"Every day", []*cobra.Command{a.statusCmd(), a.todoCmd(), a.planCmd(), a.syncCmd(), a.backfillCmd(), a.reportCmd(),
+			a.payersCmd(), a.mandatesCmd(), a.lettersCmd()}},
 		{"Decide", []*cobra.Command{a.attentionCmd(), a.connectionsCmd()}},
-		{"Set up", []*cobra.Command{a.sourceCmd(), a.mappingCmd(), a.pagesCmd(), a.webhooksCmd(), a.alertsCmd(), a.writebackCmd(), a.environmentCmd(), a.sandboxCmd()}},
+		{"Set up", []*cobra.Command{a.sourceCmd(), a.mappingCmd(), a.pagesCmd(), a.webhooksCmd(), a.alertsCmd(),
+			a.writebackCmd(), a.environmentCmd(), a.sandboxCmd()}},
 		{"Look after", []*cobra.Command{a.serveCmd(), a.sweepCmd(), a.ledgerCmd(), a.auditCmd()}},
 		{manyMachines, []*cobra.Command{a.accountsCmd(), a.nodesCmd()}},
 	} {
@@ -196,7 +199,8 @@ func (a *app) addCommands(root *cobra.Command, node bool) {
 			root.AddCommand(c)
 		}
 	}
-	for _, c := range []*cobra.Command{a.versionCmd(), a.healthcheckCmd(), a.completionCmd(), a.manCmd()} { // for programs and packages
+	// for programs and packages
+	for _, c := range []*cobra.Command{a.versionCmd(), a.healthcheckCmd(), a.completionCmd(), a.manCmd()} {
 		c.Hidden = true
 		root.AddCommand(c)
 	}
@@ -214,7 +218,8 @@ func usageArgs(c *cobra.Command) {
 		if err := check(cmd, args); err == nil || errors.As(err, &wrong) {
 			return err
 		}
-		return usage.Errorf("call it like this: %s %s [flags]; see %s --help", cmd.Parent().CommandPath(), useOf(cmd), cmd.CommandPath())
+		return usage.Errorf("call it like this: %s %s [flags]; see %s --help", cmd.Parent().CommandPath(), useOf(cmd),
+			cmd.CommandPath())
 	}
 	for _, sub := range c.Commands() {
 		usageArgs(sub)
@@ -227,7 +232,8 @@ func subcommands(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 		if len(args) == 0 {
 			return nil
 		}
-		return usage.Errorf("there is no command %q%s; see %s --help", cmd.CommandPath()+" "+args[0], didYouMean(args[0], namesOf(cmd.Commands())), cmd.CommandPath())
+		return usage.Errorf("there is no command %q%s; see %s --help", cmd.CommandPath()+" "+args[0],
+			didYouMean(args[0], namesOf(cmd.Commands())), cmd.CommandPath())
 	}
 	c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	c.AddCommand(subs...)

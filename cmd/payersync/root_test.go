@@ -96,7 +96,8 @@ func TestArgumentsThatAreNoTextAreRefused(t *testing.T) {
 	w := newWorld(t, nil)
 	for _, text := range []string{"K\xf6ln", "C\x001", "\xff"} {
 		r := w.run("attention", "close", "C1", "--reason", text)
-		if r.code != exitUsage || !strings.Contains(r.errOut, "argument 5 has characters that are no text; write it in UTF-8") {
+		if r.code != exitUsage ||
+			!strings.Contains(r.errOut, "argument 5 has characters that are no text; write it in UTF-8") {
 			t.Errorf("%q ended with %d: %s", text, r.code, r.errOut)
 		}
 	}
@@ -105,7 +106,8 @@ func TestArgumentsThatAreNoTextAreRefused(t *testing.T) {
 func TestAReasonIsRefusedThatIsLongerThanThePagesTake(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	for _, args := range [][]string{{"attention", "close", "C1", "--reason"}, {"mandates", "cancel", "C1", "--reason"}, {"letters", "stop", "C1", "--note"}} {
+	for _, args := range [][]string{{"attention", "close", "C1", "--reason"}, {"mandates", "cancel", "C1", "--reason"},
+		{"letters", "stop", "C1", "--note"}} {
 		r := w.run(append(args, strings.Repeat("ü", office.LongestReason+1))...)
 		if r.code != exitUsage || !strings.Contains(r.errOut, "a reason has at most 500 letters; say it shorter") {
 			t.Errorf("%s ended with %d: %s", args, r.code, r.errOut)

@@ -26,7 +26,8 @@ var rotationDeliveries = flag.Int("deliveries", 2000, "how many webhooks come wh
 func rotating(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t, people(1), func(o *sandbox.Options) { o.Switches.WebhookSetup = "digest_auth_subscribe" })
-	w.edit("payersync.yaml", "  rate_per_second: 100000\n", "  rate_per_second: 100000\n  dialect: {webhook_setup: digest_auth_subscribe}\n")
+	w.edit("payersync.yaml", "  rate_per_second: 100000\n",
+		"  rate_per_second: 100000\n  dialect: {webhook_setup: digest_auth_subscribe}\n")
 	w.edit("payersync.yaml", ", secrets: [file:webhook.secret]", "")
 	w.edit("payersync.yaml", "    signature:", "    delivery_key: {}\n    signature:")
 	return w
@@ -80,7 +81,8 @@ func (h *hail) send(ctx context.Context, until int64) {
 }
 
 func (h *hail) taken(ctx context.Context, body []byte) bool {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+h.w.hooks+"/webhooks/billing", strings.NewReader(string(body)))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+h.w.hooks+"/webhooks/billing",
+		strings.NewReader(string(body)))
 	if err != nil {
 		h.w.t.Error(err)
 		return true
@@ -188,12 +190,15 @@ func TestASubscriptionThatBrokeOffIsToldUntilItIsMadeAgain(t *testing.T) {
 	w.must(os.Rename(w.path("payersync.key"), w.path("elsewhere")))
 	w.expect(exitDone, "status") // which shows nothing sealed, and needs no key
 	w.must(os.Rename(w.path("elsewhere"), w.path("payersync.key")))
-	if r := w.expect(exitDone, "webhooks", "subscribe", "--show"); !strings.Contains(r.out, "may sign with an unknown secret") {
+	if r := w.expect(exitDone, "webhooks", "subscribe", "--show"); !strings.Contains(r.out,
+		"may sign with an unknown secret") {
 		t.Errorf("the subscription is shown as: %s", r.out)
 	}
 	w.expect(exitDone, "webhooks", "subscribe")
-	w.box.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Method: http.MethodPut, Path: steps[0], Status: http.StatusForbidden, Count: 1})
-	if r := w.run("webhooks", "subscribe"); r.code == exitDone || strings.Contains(r.errOut, "may sign with a new secret") {
+	w.box.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Method: http.MethodPut, Path: steps[0],
+		Status: http.StatusForbidden, Count: 1})
+	if r := w.run("webhooks", "subscribe"); r.code == exitDone ||
+		strings.Contains(r.errOut, "may sign with a new secret") {
 		t.Errorf("of a refusal it says: %s", r.errOut)
 	}
 }

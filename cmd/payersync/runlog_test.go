@@ -47,7 +47,8 @@ func TestWhatHappensWithinARunIsToldOfIt(t *testing.T) {
 	refuse := func(rw http.ResponseWriter, r *http.Request) bool {
 		body, err := io.ReadAll(r.Body)
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		if err != nil || r.Method != http.MethodPost || r.URL.Path != "/api/customers" || !bytes.Contains(body, []byte("Payer 3")) && !bytes.Contains(body, []byte("Payer 4")) {
+		if err != nil || r.Method != http.MethodPost || r.URL.Path != "/api/customers" ||
+			!bytes.Contains(body, []byte("Payer 3")) && !bytes.Contains(body, []byte("Payer 4")) {
 			return false
 		}
 		rw.Header().Set("Content-Type", "application/json")
@@ -65,7 +66,8 @@ func TestWhatHappensWithinARunIsToldOfIt(t *testing.T) {
 			ended++
 		case strings.HasPrefix(line.Msg, "record failed"):
 			failed[line.Record] = line
-		case line.Msg == "request" && line.Method == http.MethodPost && strings.HasPrefix(line.URL, w.service.URL+"/api/customers"):
+		case line.Msg == "request" && line.Method == http.MethodPost &&
+			strings.HasPrefix(line.URL, w.service.URL+"/api/customers"):
 			requests[fmt.Sprintf("of run %d", line.Run)]++
 		case line.Msg == "decided":
 			requests[fmt.Sprintf("decided in run %d", line.Run)]++
@@ -94,7 +96,8 @@ func TestAStormOfFailuresIsToldOfInBoundedLines(t *testing.T) {
 		}
 		l := failureLog{log: log}
 		for i := range failures {
-			l.failed(syncer.FailedChange{Run: 7, SourceID: fmt.Sprint("A", i), Action: connector.ActionCreate, Reason: connector.ReasonRejected})
+			l.failed(syncer.FailedChange{Run: 7, SourceID: fmt.Sprint("A", i), Action: connector.ActionCreate,
+				Reason: connector.ReasonRejected})
 		}
 		l.close(7)
 		lines := logLines(t, out.String())

@@ -59,14 +59,18 @@ letters.
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.sandbox(cmd.Context(), f) },
 	}
 	c.Flags().StringVar(&f.listen, "listen", "127.0.0.1:8090", "`ADDRESS` to serve on")
-	c.Flags().StringVar(&f.smtp, "smtp", "127.0.0.1:2525", "`ADDRESS` on this machine to catch letters on; none when empty")
+	c.Flags().StringVar(&f.smtp, "smtp", "127.0.0.1:2525",
+		"`ADDRESS` on this machine to catch letters on; none when empty")
 	c.Flags().StringSliceVar(&f.hosts, "host", nil, "further `NAME` of the server, beside localhost and addresses")
-	c.Flags().StringVar(&f.secret, "webhook-secret", quickStartSecret, "the secret that signs webhooks; for ed25519 the seed of the key")
+	c.Flags().StringVar(&f.secret, "webhook-secret", quickStartSecret,
+		"the secret that signs webhooks; for ed25519 the seed of the key")
 	c.Flags().DurationVar(&f.latency, "latency", 0, "how long every API request takes")
 	c.Flags().StringVar(&f.profile, "profile", "standard", "the profile to start from: `NAME` is standard or adfin")
 	c.Flags().StringArrayVar(&f.switches, "switch", nil, "set one switch, `NAME=VALUE`; may be given again")
-	c.Flags().StringArrayVar(&f.faults, "fault", nil, "let requests go wrong, `KIND[,FIELD=VALUE,...]`; may be given again")
-	c.Flags().StringArrayVar(&f.mailFaults, "mail-fault", nil, "let letters go wrong, `KIND[,FIELD=VALUE,...]`; may be given again")
+	c.Flags().StringArrayVar(&f.faults, "fault", nil,
+		"let requests go wrong, `KIND[,FIELD=VALUE,...]`; may be given again")
+	c.Flags().StringArrayVar(&f.mailFaults, "mail-fault", nil,
+		"let letters go wrong, `KIND[,FIELD=VALUE,...]`; may be given again")
 	c.Flags().StringVar(&f.view, "view", "", "show readers less, `MEMBER=VALUE[,...]`")
 	c.Flags().StringVar(&f.from, "from", "", "start with the customers of a CSV `FILE`")
 	return c
@@ -107,7 +111,8 @@ func (a *app) sandbox(ctx context.Context, f sandboxFlags) error {
 	if f.profile != "standard" || len(f.switches) > 0 {
 		a.Say("%s", pasted("http://"+listener.Addr().String()+"/api", f.profile, model))
 	}
-	a.Say("The sandbox is at http://%s (API below /api, client sandbox, secret sandbox-secret). Ctrl-C stops it.", listener.Addr())
+	a.Say("The sandbox is at http://%s (API below /api, client sandbox, secret sandbox-secret). Ctrl-C stops it.",
+		listener.Addr())
 	if mail == nil {
 		return serveSandbox(ctx, listener, model)
 	}

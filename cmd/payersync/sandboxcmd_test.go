@@ -34,7 +34,8 @@ func runSandbox(t *testing.T, args ...string) (said *output, pages string) {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan int, 1)
 	go func() {
-		p := program{Console: &show.Console{In: strings.NewReader(""), Out: io.Discard, ErrOut: said}, getenv: func(string) (string, bool) { return "", false }}
+		p := program{Console: &show.Console{In: strings.NewReader(""), Out: io.Discard, ErrOut: said},
+			getenv: func(string) (string, bool) { return "", false }}
 		ended <- run(ctx, p, append([]string{"sandbox", "--listen", "127.0.0.1:0"}, args...))
 	}()
 	t.Cleanup(func() {
@@ -78,10 +79,12 @@ func TestSandboxCatchesLettersAndShowsThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if err := c.SendMail("books@harbour.example", []string{"ada@payer.example"}, strings.NewReader("Subject: Hello\r\n\r\n")); err != nil {
+	if err := c.SendMail("books@harbour.example", []string{"ada@payer.example"},
+		strings.NewReader("Subject: Hello\r\n\r\n")); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.SendMail("books@harbour.example", []string{"bob@payer.example"}, strings.NewReader("Subject: Hello\r\n\r\n")); err == nil || !strings.Contains(err.Error(), "takes no mail") {
+	if err := c.SendMail("books@harbour.example", []string{"bob@payer.example"},
+		strings.NewReader("Subject: Hello\r\n\r\n")); err == nil || !strings.Contains(err.Error(), "takes no mail") {
 		t.Errorf("a letter that --mail-fault refuses is answered %v", err)
 	}
 	if _, letters := lettersAt(t, pages); len(letters) != 1 || letters[0].Subject != "Hello" {
@@ -123,8 +126,11 @@ func TestSandboxCatchesLettersOnThisMachineOnly(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"0.0.0.0:2525", ":2525", "192.0.2.1:25", "mail.example.org:25", "2525"} {
 		said := &output{}
-		p := program{Console: &show.Console{In: strings.NewReader(""), Out: io.Discard, ErrOut: said}, getenv: func(string) (string, bool) { return "", false }}
-		if code := run(t.Context(), p, []string{"sandbox", "--listen", "127.0.0.1:0", "--smtp", address}); code != exitUsage || !strings.Contains(said.String(), "on this machine only") {
+		p := program{Console: &show.Console{In: strings.NewReader(""), Out: io.Discard, ErrOut: said},
+			getenv: func(string) (string, bool) { return "", false }}
+		if code := run(t.Context(), p,
+			[]string{"sandbox", "--listen", "127.0.0.1:0", "--smtp", address}); code != exitUsage ||
+			!strings.Contains(said.String(), "on this machine only") {
 			t.Errorf("%s: ended with %d and said %s", address, code, said)
 		}
 	}
@@ -180,10 +186,12 @@ func TestFlagsOfTheSandboxReachItsModel(t *testing.T) {
 	}
 	model := sandbox.New(sandbox.Options{Switches: r.switches})
 	r.start(model)
-	if got := model.Switches(); got.Update != "path_id" || got.ExternalData != "array" || model.View() != (sandbox.View{NoKeys: true}) {
+	if got := model.Switches(); got.Update != "path_id" || got.ExternalData != "array" ||
+		model.View() != (sandbox.View{NoKeys: true}) {
 		t.Errorf("switches are %+v and the view is %+v", got, model.View())
 	}
-	if want := []catcher.Fault{{Kind: catcher.Refused, Recipient: "ada@payer.example"}}; !slices.Equal(r.mailFaults, want) {
+	if want := []catcher.Fault{{Kind: catcher.Refused, Recipient: "ada@payer.example"}}; !slices.Equal(r.mailFaults,
+		want) {
 		t.Errorf("mail faults are %+v", r.mailFaults)
 	}
 }
@@ -227,8 +235,10 @@ func TestSandboxFlagsSayWhatIsWrong(t *testing.T) {
 
 func TestSandboxPrintsWhatChecksItsSignatures(t *testing.T) {
 	t.Parallel()
-	said, _ := runSandbox(t, "--smtp", "", "--switch", "signature.algorithm=ed25519", "--switch", "signature.signature_item=v1",
-		"--switch", "signature.timestamp_item=t", "--switch", "signature.signed={timestamp}.{body}", "--switch", "signature.with_older=true")
+	said, _ := runSandbox(t, "--smtp", "", "--switch", "signature.algorithm=ed25519", "--switch",
+		"signature.signature_item=v1",
+		"--switch", "signature.timestamp_item=t", "--switch", "signature.signed={timestamp}.{body}", "--switch",
+		"signature.with_older=true")
 	var printed struct {
 		Billing struct {
 			Webhook struct {
@@ -248,7 +258,8 @@ func TestSandboxPrintsWhatChecksItsSignatures(t *testing.T) {
 	for _, text := range sig.Secrets {
 		sig.Signature.Secrets = append(sig.Signature.Secrets, connector.NewSecret(text))
 	}
-	if _, err := billing.NewVerifier(sig.Signature); err != nil || sig.SignatureItem != "v1" || sig.TimestampItem != "t" || sig.Key != "base64" {
+	if _, err := billing.NewVerifier(sig.Signature); err != nil || sig.SignatureItem != "v1" || sig.TimestampItem != "t" ||
+		sig.Key != "base64" {
 		t.Errorf("%v: it prints\n%s", err, block)
 	}
 	if strings.Contains(said.String(), quickStartSecret) {

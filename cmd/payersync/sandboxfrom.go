@@ -155,7 +155,8 @@ func (a *app) beginWith(ctx context.Context, model *sandbox.Sandbox, path string
 		a.Say("Not taken, at the end and like totals: %s.", connector.Plural(n, "row"))
 	}
 	a.Say("At the start there %s: %d with a mandate, %d without a key, %d with a key of another customer too. Rows not loaded: %d.",
-		map[bool]string{true: "is ", false: "are "}[begun.customers == 1]+connector.Plural(begun.customers, "customer"), begun.mandates, begun.keyless, begun.twice, begun.left+found.Unfit)
+		map[bool]string{true: "is ", false: "are "}[begun.customers == 1]+connector.Plural(begun.customers, "customer"),
+		begun.mandates, begun.keyless, begun.twice, begun.left+found.Unfit)
 	return nil
 }
 
@@ -166,7 +167,8 @@ type beginnings struct {
 }
 
 // begin creates the customers, and reports its progress every so many rows.
-func begin(ctx context.Context, model *sandbox.Sandbox, r roster, found *csvfile.Findings, tell func(done int)) (b beginnings, err error) {
+func begin(ctx context.Context, model *sandbox.Sandbox, r roster, found *csvfile.Findings,
+	tell func(done int)) (b beginnings, err error) {
 	seen := map[string]bool{}
 	for i, row := range found.Rows {
 		if i%rowsBetween == 0 {
@@ -184,7 +186,9 @@ func begin(ctx context.Context, model *sandbox.Sandbox, r roster, found *csvfile
 		switch status {
 		case "", connector.MandateCreated, connector.MandatePending, connector.MandateActive, connector.MandateCancelled:
 		default:
-			b.problems = append(b.problems, fmt.Sprintf("Without its mandate: the status in line %d is not known; use CREATED, PENDING, ACTIVE or CANCELLED.", found.Lines[i]))
+			b.problems = append(b.problems,
+				fmt.Sprintf("Without its mandate: the status in line %d is not known; use CREATED, PENDING, ACTIVE or CANCELLED.",
+					found.Lines[i]))
 			status = ""
 		}
 		raw, keys := r.customer(row)

@@ -86,7 +86,8 @@ func pasted(baseURL, profile string, model *sandbox.Sandbox) string {
 	if named {
 		out.WriteString("    delivery_key: {}\n")
 	}
-	if known, err := sandbox.Profile(profile); err == nil && named && billing.ProfileScheme(profile) != "" && known.Signature == switches.Signature {
+	if known, err := sandbox.Profile(profile); err == nil && named && billing.ProfileScheme(profile) != "" &&
+		known.Signature == switches.Signature {
 		return out.String()
 	}
 	out.WriteString("    signature:\n")

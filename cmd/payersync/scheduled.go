@@ -24,7 +24,8 @@ func syncNow(ctx context.Context, s *session.Session, c config.Connection, trigg
 		return err
 	}
 	if moved != nil {
-		s.Log.WithFields(logrus.Fields{"connection": c.Name, "moved_to": moved.New}).Info("the connection moved, so it has no runs; remove it from the configuration")
+		s.Log.WithFields(logrus.Fields{"connection": c.Name,
+			"moved_to": moved.New}).Info("the connection moved, so it has no runs; remove it from the configuration")
 		return nil
 	}
 	conn, err := connectionInForce(ctx, s, c)
@@ -36,7 +37,8 @@ func syncNow(ctx context.Context, s *session.Session, c config.Connection, trigg
 
 // syncFor makes one run at a person's request on the pages: like payersync sync, with the mapping in its
 // file, and nobody to approve a plan above the limits. It logs the run's end, once.
-func syncFor(ctx context.Context, s *session.Session, c config.Connection, by string, opened func(int64), progress func(syncer.Progress)) error {
+func syncFor(ctx context.Context, s *session.Session, c config.Connection, by string, opened func(int64),
+	progress func(syncer.Progress)) error {
 	conn, err := s.Connection(ctx, c)
 	if err != nil {
 		return forLog(err)
@@ -44,7 +46,9 @@ func syncFor(ctx context.Context, s *session.Session, c config.Connection, by st
 	if _, err := setMappingProblem(ctx, s, c, ""); err != nil {
 		return err
 	}
-	return runLogged(ctx, s, conn, syncer.Options{Trigger: worker.TriggerManual, Actor: by, Holder: holder() + " for " + by, Opened: opened, Progress: progress})
+	return runLogged(ctx, s, conn,
+		syncer.Options{Trigger: worker.TriggerManual, Actor: by, Holder: holder() + " for " + by, Opened: opened,
+			Progress: progress})
 }
 
 // runLogged makes one sending run, and logs its end.
@@ -58,11 +62,13 @@ func runLogged(ctx context.Context, s *session.Session, conn syncer.Connection, 
 	}
 	var stands *syncer.Standstill
 	level := logrus.InfoLevel
-	if code := codeOf(res); code != exitDone && !errors.As(res.Err, &stands) && (res.News || res.Outcome != connector.RunComplete) { // a standstill is told below, and a finding once
+	if code := codeOf(res); code != exitDone && !errors.As(res.Err, &stands) &&
+		(res.News || res.Outcome != connector.RunComplete) { // a standstill is told below, and a finding once
 		level = logrus.WarnLevel
 	}
 	ended := logrus.Fields{
-		"run": res.RunID, "connection": res.Connection, "outcome": res.Outcome, "pulled": res.Counts.Pulled, "created": res.Counts.Created,
+		"run": res.RunID, "connection": res.Connection, "outcome": res.Outcome, "pulled": res.Counts.Pulled,
+		"created": res.Counts.Created,
 		"adopted": res.Counts.Adopted, "updated": res.Counts.Updated, "links": res.Counts.LinksRequested,
 		"held": res.Counts.Held, "failed": res.Counts.Failed, "waiting": res.Counts.Waiting, "attention": res.Attention,
 		"pages": res.Proof.Pages, "passes": res.Proof.Passes, "own_echoes": res.Counts.OwnEchoes,
@@ -75,7 +81,8 @@ func runLogged(ctx context.Context, s *session.Session, conn syncer.Connection, 
 		s.Log.WithFields(logrus.Fields{"run": res.RunID, "connection": res.Connection}).Warn(res.Note)
 	}
 	if stands != nil { // it waits for a person, and the next run looks again
-		s.Log.WithFields(logrus.Fields{"run": res.RunID, "connection": res.Connection, "plan": stands.Plan.ID, "missing": stands.Plan.Missing, "lost": stands.Plan.Lost}).Warn(stands.Error())
+		s.Log.WithFields(logrus.Fields{"run": res.RunID, "connection": res.Connection, "plan": stands.Plan.ID,
+			"missing": stands.Plan.Missing, "lost": stands.Plan.Lost}).Warn(stands.Error())
 		return nil
 	}
 	return res.Err
@@ -103,7 +110,8 @@ func connectionInForce(ctx context.Context, s *session.Session, c config.Connect
 }
 
 // lastGood loads the version of the connection's last run.
-func lastGood(ctx context.Context, s *session.Session, c config.Connection, info connector.SourceInfo) (*mapping.Mapping, error) {
+func lastGood(ctx context.Context, s *session.Session, c config.Connection,
+	info connector.SourceInfo) (*mapping.Mapping, error) {
 	v, err := s.Ledger.MappingInForce(ctx, c.Name)
 	if err != nil {
 		return nil, err
@@ -112,7 +120,8 @@ func lastGood(ctx context.Context, s *session.Session, c config.Connection, info
 }
 
 // tellOfMapping stores the mistake of a mapping file for the status, and logs it when it is news.
-func tellOfMapping(ctx context.Context, s *session.Session, c config.Connection, inForce *mapping.Mapping, wrong error) error {
+func tellOfMapping(ctx context.Context, s *session.Session, c config.Connection, inForce *mapping.Mapping,
+	wrong error) error {
 	problem := ""
 	if wrong != nil {
 		problem = wrong.Error()
@@ -140,7 +149,8 @@ func forLog(wrong error) error {
 	return wrong
 }
 
-func setMappingProblem(ctx context.Context, s *session.Session, c config.Connection, problem string) (news bool, err error) {
+func setMappingProblem(ctx context.Context, s *session.Session, c config.Connection, problem string) (news bool,
+	err error) {
 	err = s.Ledger.Do(ctx, func(tx *state.Tx) error {
 		news, err = tx.SetMappingProblem(c.Name, problem)
 		return err
@@ -159,9 +169,11 @@ func sweepNow(ctx context.Context, s *session.Session) error {
 		level = logrus.WarnLevel
 	}
 	s.Log.WithFields(logrus.Fields{
-		"customers": res.Customers, "repaired": res.Repaired, "drifted": res.Drifted, "missing": res.Missing, "unlisted": res.Unlisted, "doubled": res.Doubled,
+		"customers": res.Customers, "repaired": res.Repaired, "drifted": res.Drifted, "missing": res.Missing,
+		"unlisted": res.Unlisted, "doubled": res.Doubled,
 	}).Log(level, "sweep ended")
-	silent, err := condition.Look(ctx, s.Ledger, condition.Expected{Webhooks: s.Config.Billing.Webhook != nil}, condition.WebhooksSilent)
+	silent, err := condition.Look(ctx, s.Ledger, condition.Expected{Webhooks: s.Config.Billing.Webhook != nil},
+		condition.WebhooksSilent)
 	for _, c := range silent {
 		s.Log.Warn(c.Text())
 	}
@@ -188,7 +200,8 @@ func drainInbox(ctx context.Context, s *session.Session) error {
 	res, err := s.Reconciler.Drain(ctx)
 	if res.Reflected+res.Superseded+res.Parked+res.Ignored > 0 {
 		s.Log.WithFields(logrus.Fields{
-			"reflected": res.Reflected, "superseded": res.Superseded, "parked": res.Parked, "ignored": res.Ignored, "moved": res.Moved,
+			"reflected": res.Reflected, "superseded": res.Superseded, "parked": res.Parked, "ignored": res.Ignored,
+			"moved": res.Moved,
 		}).Info("inbox drained")
 	}
 	return err

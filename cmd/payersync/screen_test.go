@@ -198,11 +198,13 @@ func TestWhereNobodyCanBeAskedACommandSaysSoAndDoesNotWait(t *testing.T) {
 	if r := w.at(alone(&told), "backfill").wait(); r.code != exitApproval || w.box.Writes() != 0 {
 		t.Errorf("it ended with %d and %d writes:\n%s", r.code, w.box.Writes(), r.out)
 	}
-	if text := told.String(); !strings.Contains(text, "You were not asked: standard error is no terminal to ask on, and there is no /dev/tty. payersync plan approve 1 lets the plan go; with --yes") {
+	if text := told.String(); !strings.Contains(text,
+		"You were not asked: standard error is no terminal to ask on, and there is no /dev/tty. payersync plan approve 1 lets the plan go; with --yes") {
 		t.Errorf("it says:\n%s", text)
 	}
 	told.take()
-	if r := w.at(alone(&told), "plan", "reject", "1").wait(); r.code != exitUsage || !strings.Contains(told.String(), "there is no /dev/tty; add --yes") {
+	if r := w.at(alone(&told), "plan", "reject", "1").wait(); r.code != exitUsage ||
+		!strings.Contains(told.String(), "there is no /dev/tty; add --yes") {
 		t.Errorf("it ended with %d:\n%s", r.code, &told)
 	}
 }
@@ -229,20 +231,23 @@ func TestTablesFitIntoTheTerminal(t *testing.T) {
 	rows[0].ID = "A-number-that-is-so-long-that-nobody-would-type-it-and-no-terminal-shows-it-whole"
 	w := newWorld(t, rows)
 	w.expect(exitAttention, "sync")
-	for _, args := range [][]string{{"status"}, {"attention", "list"}, {"payers", "list"}, {"plan", "list", "--all"}, {"mandates", "list"}, {"mapping", "history"}, {"mapping", "check", "--coverage"}} {
+	for _, args := range [][]string{{"status"}, {"attention", "list"}, {"payers", "list"}, {"plan", "list", "--all"},
+		{"mandates", "list"}, {"mapping", "history"}, {"mapping", "check", "--coverage"}} {
 		for _, columns := range []int{60, 80, 200} {
 			p := w.atWidth(uint16(columns), nil, args...)
 			if r := p.wait(); r.code != exitDone {
 				t.Fatalf("%v ended with %d:\n%s", args, r.code, r.out)
 			}
 			for _, line := range p.seen() {
-				if n := runewidth.StringWidth(line); n > columns && !strings.Contains(line, ": ") { // a sentence below a table may be longer
+				// a sentence below a table may be longer
+				if n := runewidth.StringWidth(line); n > columns && !strings.Contains(line, ": ") {
 					t.Errorf("%v at %d columns takes %d: %q", args, columns, n, line)
 				}
 			}
 		}
 	}
-	if line := header(w.atWidth(80, nil, "status")); !strings.HasPrefix(line, "Connection  Kind  Started") || strings.Contains(line, "Linked") || !strings.HasSuffix(line, "On hold") {
+	if line := header(w.atWidth(80, nil, "status")); !strings.HasPrefix(line, "Connection  Kind  Started") ||
+		strings.Contains(line, "Linked") || !strings.HasSuffix(line, "On hold") {
 		t.Errorf("at 80 columns the runs begin with %q", line)
 	}
 	if whole := w.expect(exitDone, "payers", "list").out; !strings.Contains(whole, rows[0].ID) {
@@ -267,7 +272,8 @@ func TestSentencesAreBrokenBetweenTheirWords(t *testing.T) {
 	w := newWorld(t, people(5))
 	p := w.at(nil, "sync")
 	p.wait()
-	p.sees("Run 1 of acme: complete", "  5 read: 0 unchanged, 5 created, 0 linked, 0 updated, 0 excluded, 0 on hold, 0", "  failed; 5 signing links asked for")
+	p.sees("Run 1 of acme: complete", "  5 read: 0 unchanged, 5 created, 0 linked, 0 updated, 0 excluded, 0 on hold, 0",
+		"  failed; 5 signing links asked for")
 	p = w.at(nil, "check")
 	p.wait()
 	p.sees("ok    source acme            5 records: 5 would be customers, 0 on hold, the")
@@ -292,7 +298,8 @@ func TestAQuietRunSpeaksOnlyWhereSomebodyShouldLook(t *testing.T) {
 func TestTheVersionIsAFlagToo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	if flag, command := w.expect(exitDone, "--version"), w.expect(exitDone, "version"); flag.out != command.out || !strings.HasPrefix(flag.out, "payersync ") {
+	if flag, command := w.expect(exitDone, "--version"), w.expect(exitDone, "version"); flag.out != command.out ||
+		!strings.HasPrefix(flag.out, "payersync ") {
 		t.Errorf("--version says %q, and version %q", flag.out, command.out)
 	}
 }
@@ -306,7 +313,8 @@ func TestColoursAreForTerminalsThatTakeThem(t *testing.T) {
 		what string
 		env  string
 		want bool
-	}{{"a terminal", "TERM=xterm-256color", true}, {"NO_COLOR", "NO_COLOR=1", false}, {"a dumb terminal", "TERM=dumb", false}} {
+	}{{"a terminal", "TERM=xterm-256color", true}, {"NO_COLOR", "NO_COLOR=1", false},
+		{"a dumb terminal", "TERM=dumb", false}} {
 		p := w.at(func(c *exec.Cmd) { c.Env = append(c.Env, tt.env) }, "plan")
 		p.wait()
 		if got := strings.Contains(p.out.String(), green); got != tt.want {

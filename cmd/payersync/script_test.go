@@ -46,7 +46,9 @@ func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script", UpdateScripts: *update, RequireExplicitExec: true, RequireUniqueNames: true,
-		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "edit": edit, "version": mappingVersion, "customers": customers, "theirs": theirs, "holds": holds, "spells": spells, "consents": consents, "payer": payer, "delivers": delivers},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "edit": edit,
+			"version": mappingVersion, "customers": customers, "theirs": theirs, "holds": holds, "spells": spells,
+			"consents": consents, "payer": payer, "delivers": delivers},
 		Setup: serveSandboxTo,
 	})
 }
@@ -54,7 +56,8 @@ func TestScripts(t *testing.T) {
 // serveSandboxTo serves a sandbox to one script, as payersync sandbox does.
 func serveSandboxTo(env *testscript.Env) error {
 	service := httptest.NewUnstartedServer(nil)
-	model := sandbox.New(sandbox.Options{PublicURL: "http://" + service.Listener.Addr().String(), Seed: 1, Deliver: http.DefaultClient, Retries: slices.Repeat([]time.Duration{0}, 1000)})
+	model := sandbox.New(sandbox.Options{PublicURL: "http://" + service.Listener.Addr().String(), Seed: 1,
+		Deliver: http.DefaultClient, Retries: slices.Repeat([]time.Duration{0}, 1000)})
 	service.Config.Handler = model
 	env.Values[modelKey] = model
 	service.Start()
@@ -75,7 +78,8 @@ func holds(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: [!] holds CUSTOMER TEXT")
 	}
 	c, known := ts.Value(modelKey).(*sandbox.Sandbox).Customer(args[0])
-	if quoted, err := json.Marshal(args[1]); err != nil || !known || neg == (strings.Contains(string(c.Raw), args[1]) || bytes.Contains(c.Raw, quoted[1:len(quoted)-1])) {
+	if quoted, err := json.Marshal(args[1]); err != nil || !known ||
+		neg == (strings.Contains(string(c.Raw), args[1]) || bytes.Contains(c.Raw, quoted[1:len(quoted)-1])) {
 		ts.Fatalf("customer %s is %s, %v", args[0], c.Raw, err)
 	}
 }
@@ -246,7 +250,8 @@ func consents(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	redirect, err := unused()
 	ts.Check(err)
-	cmd := exec.Command(program, slices.Concat([]string{"connect"}, args, []string{"--redirect", "http://" + redirect + "/callback"})...)
+	cmd := exec.Command(program,
+		slices.Concat([]string{"connect"}, args, []string{"--redirect", "http://" + redirect + "/callback"})...)
 	cmd.Dir = ts.Getenv("WORK")
 	for _, name := range []string{"PATH", "HOME", "PAYERSYNC_CONFIG"} {
 		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
@@ -276,7 +281,8 @@ func payer(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: payer NAME ACT …")
 	}
 	model := ts.Value(modelKey).(*sandbox.Sandbox)
-	i := slices.IndexFunc(model.Customers(), func(c sandbox.Customer) bool { return c.Name == args[0] && len(c.Mandates) > 0 })
+	i := slices.IndexFunc(model.Customers(),
+		func(c sandbox.Customer) bool { return c.Name == args[0] && len(c.Mandates) > 0 })
 	if i < 0 {
 		ts.Fatalf("no customer with a mandate is called %q", args[0])
 	}

@@ -34,7 +34,8 @@ const (
 // canaryPeople are more payers with only their ids allowed in output. With the others, the secrets and the
 // service's own values, there are more than sixty values.
 func canaryPeople() (rows []row) {
-	for i, name := range []string{"Xiuhtecuhtli", "Tlahuizcalpantecuhtli", "Chalchiuhtlicue", "Huehuecoyotl", "Mictecacihuatl", "Tezcatlipoca", "Itzpapalotl", "Coyolxauhqui", "Nezahualcoyotl", "Cuauhtemoc", "Moctezuma"} {
+	for i, name := range []string{"Xiuhtecuhtli", "Tlahuizcalpantecuhtli", "Chalchiuhtlicue", "Huehuecoyotl",
+		"Mictecacihuatl", "Tezcatlipoca", "Itzpapalotl", "Coyolxauhqui", "Nezahualcoyotl", "Cuauhtemoc", "Moctezuma"} {
 		rows = append(rows, row{
 			ID: fmt.Sprintf("Z%d", i), Name: name + " & Sons", Email: strings.ToLower(name) + "@obsidian.example",
 			Phone: fmt.Sprintf("01632 9601%02d", i+10), Street: fmt.Sprintf("%d %s Close", 40+i, name),
@@ -134,7 +135,8 @@ func TestNothingSecretOrPersonalIsEverShown(t *testing.T) {
 			hidden = append(hidden, m.URL, "/sign/"+m.ID)
 		}
 	}
-	if len(seen.tokens) == 0 || !slices.ContainsFunc(hidden, func(s string) bool { return strings.HasPrefix(s, "/sign/") }) ||
+	if len(seen.tokens) == 0 ||
+		!slices.ContainsFunc(hidden, func(s string) bool { return strings.HasPrefix(s, "/sign/") }) ||
 		!slices.ContainsFunc(shown, func(s showing) bool { return strings.Contains(s.errOut, "level=debug") }) {
 		t.Fatal("there was no token, no signing link or no log: the search would find nothing")
 	}
@@ -156,10 +158,12 @@ func (w *world) show(code int, args ...string) showing {
 // showRuns makes runs in all weathers.
 func (w *world) showRuns() (shown []showing) {
 	w.t.Helper()
-	rows := append(people(4), row{ID: "Q1", Name: canaryName, Email: canaryEmail, Phone: canaryPhone, Street: canaryStreet})
+	rows := append(people(4),
+		row{ID: "Q1", Name: canaryName, Email: canaryEmail, Phone: canaryPhone, Street: canaryStreet})
 	rows = append(rows, canaryPeople()...)
 	w.export(rows...)
-	shown = append(shown, w.show(exitDone, "check"), w.show(exitDone, "plan"), w.show(exitDone, "plan", "--output", "json"))
+	shown = append(shown, w.show(exitDone, "check"), w.show(exitDone, "plan"),
+		w.show(exitDone, "plan", "--output", "json"))
 
 	w.box.Inject(sandbox.Fault{Kind: sandbox.LostResponse, Method: http.MethodPost, Path: "/api/customers", Count: 1})
 	w.box.Inject(sandbox.Fault{Kind: sandbox.Truncated, Path: "/api/customers/*/directdebitmandates", Count: 1})
@@ -168,7 +172,8 @@ func (w *world) showRuns() (shown []showing) {
 	shown = append(shown, showing{backfill, w.run(backfill...)})
 	w.box.ClearFaults()
 
-	rows = append(rows, row{ID: "Q2", Name: "Echo", Email: "echo@feathered.example"}, row{ID: "Q3", Name: canaryName, Email: "not(at)feathered.example"})
+	rows = append(rows, row{ID: "Q2", Name: "Echo", Email: "echo@feathered.example"},
+		row{ID: "Q3", Name: canaryName, Email: "not(at)feathered.example"})
 	rows[4].Phone += "8"
 	w.export(rows...)
 	shown = append(shown, w.show(exitAttention, "sync", "--output", "json"))
@@ -184,20 +189,26 @@ func (w *world) showRuns() (shown []showing) {
 // showOthers runs every command without a run, beside a serve with webhooks.
 func (w *world) showOthers() (shown []showing) {
 	w.t.Helper()
-	shown = append(shown, w.show(exitDone, "webhooks", "subscribe"), w.show(exitDone, "webhooks", "subscribe", "--output", "json"))
+	shown = append(shown, w.show(exitDone, "webhooks", "subscribe"),
+		w.show(exitDone, "webhooks", "subscribe", "--output", "json"))
 	address := w.measured()
 	serve := w.serve()
 	w.deliverCanaries()
 	shown = append(shown, shownMetrics(w.t, address))
 	for _, args := range [][]string{
 		{"sweep"}, {"status"}, {"status", "--output", "json"}, {"payers", "list"}, {"payers", "list", "--output", "json"},
-		{"payers", "list", "--search", canaryName, "--output", "json"}, {"payers", "list", "--search", canaryEmail, "--output", "csv"},
+		{"payers", "list", "--search", canaryName, "--output", "json"},
+		{"payers", "list", "--search", canaryEmail, "--output", "csv"},
 		{"payers", "list", "--all", "--sort", "name", "--columns", "name,email"},
 		{"payers", "show", "Q1"}, {"payers", "show", "Q1", "--output", "json"},
-		{"payers", "show", "Q1", "--show-values"}, {"mapping", "fields"}, {"mapping", "fields", "--output", "json"}, {"mapping", "preview"},
-		{"mapping", "preview", "--output", "json"}, {"mapping", "check", "--coverage"}, {"mapping", "history"}, {"attention", "list"}, {"attention", "list", "--output", "json"},
-		{"attention", "retry", "Q2"}, {"mandates", "list"}, {"mandates", "list", "--output", "json"}, {"mandates", "list", "--export"},
-		{"mandates", "cancel", "A00003", "--reason", "asked to"}, {"webhooks", "list"}, {"webhooks", "subscribe", "--test"}, {"webhooks", "replay", "event:quoting"},
+		{"payers", "show", "Q1", "--show-values"}, {"mapping", "fields"}, {"mapping", "fields", "--output", "json"},
+		{"mapping", "preview"},
+		{"mapping", "preview", "--output", "json"}, {"mapping", "check", "--coverage"}, {"mapping", "history"},
+		{"attention", "list"}, {"attention", "list", "--output", "json"},
+		{"attention", "retry", "Q2"}, {"mandates", "list"}, {"mandates", "list", "--output", "json"},
+		{"mandates", "list", "--export"},
+		{"mandates", "cancel", "A00003", "--reason", "asked to"}, {"webhooks", "list"}, {"webhooks", "subscribe", "--test"},
+		{"webhooks", "replay", "event:quoting"},
 		{"webhooks", "show", "event:quoting"}, {"webhooks", "show", "event:quoting", "--output", "json"},
 		{"check", "--output", "json"},
 	} {
@@ -205,8 +216,10 @@ func (w *world) showOthers() (shown []showing) {
 	}
 	mandate := w.mandateOf("A00003").ID
 	for _, args := range [][]string{ // whatever they come to
-		{"payers", "show", "Z1"}, {"payers", "drift"}, {"payers", "match"}, {"payers", "match", "--output", "json"}, {"plan", "list"}, {"plan", "list", "--output", "json"},
-		{"mandates", "show", mandate}, {"mandates", "show", mandate, "--output", "json"}, {"mapping", "check"}, {"mapping", "history", "--show"}, {"mapping", "history", "--diff"},
+		{"payers", "show", "Z1"}, {"payers", "drift"}, {"payers", "match"}, {"payers", "match", "--output", "json"},
+		{"plan", "list"}, {"plan", "list", "--output", "json"},
+		{"mandates", "show", mandate}, {"mandates", "show", mandate, "--output", "json"}, {"mapping", "check"},
+		{"mapping", "history", "--show"}, {"mapping", "history", "--diff"},
 		{"environment"}, {"webhooks", "list", "--output", "json"}, {"attention", "close", "Q2"}, {"payers", "same", "Q3"},
 	} {
 		args = append(args, "--verbose")
@@ -232,7 +245,8 @@ type showing struct {
 func (s showing) expectNone(t *testing.T, hidden []string) {
 	t.Helper()
 	personally := s.args[0] == "plan" || slices.Contains(s.args, "--show-values") || slices.Contains(s.args, "--columns")
-	byName := slices.Contains([]string{"payers list", "attention list", "mandates list"}, strings.Join(s.args[:min(2, len(s.args))], " ")) && !slices.Contains(s.args, "json")
+	byName := slices.Contains([]string{"payers list", "attention list", "mandates list"},
+		strings.Join(s.args[:min(2, len(s.args))], " ")) && !slices.Contains(s.args, "json")
 	for _, canary := range hidden {
 		if strings.Contains(s.out, canary) || strings.Contains(s.errOut, canary) {
 			t.Errorf("%s shows %q:\n%s%s", s.args, canary, s.out, s.errOut)
@@ -256,7 +270,8 @@ func (w *world) crash(by syscall.Signal) showing {
 	defer delete(w.env, "GOTRACEBACK")
 	serve := w.serve()
 	w.deliverOne("of a crash " + by.String())
-	if limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", serve.cmd.Process.Pid)); err == nil && !regexp.MustCompile(`Max core file size +0 +0 `).Match(limits) {
+	if limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", serve.cmd.Process.Pid)); err == nil &&
+		!regexp.MustCompile(`Max core file size +0 +0 `).Match(limits) {
 		w.t.Errorf("a core file may be written:\n%s", limits)
 	}
 	serve.signal(by)
@@ -290,11 +305,13 @@ func (w *world) deliverCanaries() {
 	if sent, err := w.box.Deliver(w.t.Context()); err != nil || sent == 0 {
 		w.t.Fatalf("%d webhooks delivered (%v)", sent, err)
 	}
-	quoting := []byte(`{"type":"dd-mandate","eventId":"quoting","customerId":"` + m.CustomerID + `","name":"` + canaryName +
+	quoting := []byte(`{"type":"dd-mandate","eventId":"quoting","customerId":"` + m.CustomerID + `","name":"` +
+		canaryName +
 		`","email":"` + canaryEmail + `","bankAccountNumber":"` + canaryBank + `","failureReason":"` + canaryReason + `"}`)
 	forged := w.delivery(quoting)
 	forged.Header.Set("x-signature", webhookSecret)
-	for _, req := range []*http.Request{forged, w.delivery(quoting), w.delivery([]byte(canaryName + " says nothing that can be understood"))} {
+	for _, req := range []*http.Request{forged, w.delivery(quoting),
+		w.delivery([]byte(canaryName + " says nothing that can be understood"))} {
 		post(w.t, req)
 	}
 	w.reflected(3)
@@ -361,7 +378,8 @@ func TestASecretThatOthersMayReadIsRefused(t *testing.T) {
 	refused := func(what string) {
 		t.Helper()
 		r := w.expect(exitUsage, "plan")
-		if !strings.Contains(r.errOut, what) || !strings.Contains(r.errOut, "run chmod 600 "+w.dir) || strings.Contains(r.errOut, "hunter2") {
+		if !strings.Contains(r.errOut, what) || !strings.Contains(r.errOut, "run chmod 600 "+w.dir) ||
+			strings.Contains(r.errOut, "hunter2") {
 			t.Errorf("the refusal says: %s", r.errOut)
 		}
 	}

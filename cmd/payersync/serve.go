@@ -168,10 +168,12 @@ func (a *app) serve(ctx context.Context, s *session.Session, asked <-chan os.Sig
 
 // newService makes what serves a ledger as a session's configuration says; its jobs run by what by makes.
 // When it fails nothing is left open but the session.
-func (a *app) newService(ctx context.Context, s *session.Session, deliveries *deliveryLog, by func(*service) (runner, error)) (*service, error) {
+func (a *app) newService(ctx context.Context, s *session.Session, deliveries *deliveryLog,
+	by func(*service) (runner, error)) (*service, error) {
 	svc := &service{app: a, log: s.Log, deliveries: deliveries, manager: &manager{log: s.Log}}
 	svc.alarms = newAlarms(svc)
-	svc.behind = newBehindPages(s.Ledger, func() *session.Session { return svc.inForce.Load().Session }, func() runner { return svc.worker })
+	svc.behind = newBehindPages(s.Ledger, func() *session.Session { return svc.inForce.Load().Session },
+		func() runner { return svc.worker })
 	first, err := svc.install(ctx, s)
 	if err == nil {
 		svc.inForce.Store(first)
@@ -264,14 +266,16 @@ func (svc *service) install(ctx context.Context, s *session.Session) (*installat
 		s.Log.WithError(forLog(err)).Warn("the pages of the account are not shown on this node yet; webhooks and jobs go on")
 	}
 	made.pages, err = svc.pagesOf(s, svc.behind, func(c *pages.Config) {
-		c.Hosts, c.Secure, c.Network, c.Provider = []string{s.Config.Server.AdminHost()}, s.Config.Server.AdminSecure(), network(s.Config.Server), providerOf(s)
+		c.Hosts, c.Secure, c.Network, c.Provider = []string{s.Config.Server.AdminHost()}, s.Config.Server.AdminSecure(),
+			network(s.Config.Server), providerOf(s)
 	})
 	return made, err
 }
 
 func (svc *service) newWorker() (runner, error) {
 	w, err := worker.New(worker.Config{
-		Jobs: svc.jobs(svc.inForce.Load().Session), Drain: func(ctx context.Context) error { return drainInbox(ctx, svc.inForce.Load().Session) },
+		Jobs:     svc.jobs(svc.inForce.Load().Session),
+		Drain:    func(ctx context.Context) error { return drainInbox(ctx, svc.inForce.Load().Session) },
 		DrainDue: func(ctx context.Context) (time.Time, error) { return svc.inForce.Load().Ledger.NextDelivery(ctx) },
 		Jitter:   scheduleJitter, Rand: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
 		Now: svc.now, Report: func(e worker.Event) { reportJob(svc.inForce.Load().Session, e); svc.alarms.heard(e) },

@@ -20,7 +20,8 @@ func TestHealthcheckAndTestDeliveryAskARunningServe(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1))
 	w.expect(exitFailed, "healthcheck")
-	if r := w.expect(exitFailed, "webhooks", "subscribe", "--test", "--local"); !strings.Contains(r.errOut, "is payersync serve running?") {
+	if r := w.expect(exitFailed, "webhooks", "subscribe", "--test", "--local"); !strings.Contains(r.errOut,
+		"is payersync serve running?") {
 		t.Errorf("without a serve it says: %s", r.errOut)
 	}
 	serve := w.serve()
@@ -34,10 +35,12 @@ func TestHealthcheckAndTestDeliveryAskARunningServe(t *testing.T) {
 		t.Errorf("stored: %+v", stored)
 	}
 	w.write("webhook.secret", "another-secret-that-is-32-bytes-long\n")
-	if r := w.expect(exitFailed, "webhooks", "subscribe", "--test", "--local"); !strings.Contains(r.errOut, "that is the answer to another secret") {
+	if r := w.expect(exitFailed, "webhooks", "subscribe", "--test", "--local"); !strings.Contains(r.errOut,
+		"that is the answer to another secret") {
 		t.Errorf("with another secret it says: %s", r.errOut)
 	}
-	if r := w.expect(exitFailed, "webhooks", "subscribe", "--test", "--local", "--output", "json"); !strings.Contains(r.out, `"status":401`) {
+	if r := w.expect(exitFailed, "webhooks", "subscribe", "--test", "--local", "--output",
+		"json"); !strings.Contains(r.out, `"status":401`) {
 		t.Errorf("with another secret it prints: %s", r.out)
 	}
 	serve.stop()
@@ -208,7 +211,8 @@ func TestServeGoesOnAtOnceWithTheRunOfAKilledProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := errors.Join(l.Do(t.Context(), func(tx *state.Tx) error {
-		_, err := tx.OpenRun(state.NewRun{Connection: first.Connection, Kind: connector.RunSync, Trigger: "manual", Mapping: hashOf([]byte(worldMapping)), Holder: "a process that was killed"})
+		_, err := tx.OpenRun(state.NewRun{Connection: first.Connection, Kind: connector.RunSync, Trigger: "manual",
+			Mapping: hashOf([]byte(worldMapping)), Holder: "a process that was killed"})
 		return err
 	}), l.Close()); err != nil {
 		t.Fatal(err)

@@ -42,7 +42,8 @@ func (w *world) serve() *process {
 // delivery returns a webhook as the service would send it, rightly signed.
 func (w *world) delivery(body []byte) *http.Request {
 	w.t.Helper()
-	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, "http://"+w.hooks+"/webhooks/billing", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, "http://"+w.hooks+"/webhooks/billing",
+		bytes.NewReader(body))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -116,8 +117,13 @@ func TestNothingUnsignedIsTakenIn(t *testing.T) {
 		{"truncated", 401, func(r *http.Request) { setBody(r, body[:len(body)-1]) }},
 		{"one byte more", 401, func(r *http.Request) { setBody(r, append(bytes.Clone(body), ' ')) }},
 		{"oversized", 413, func(r *http.Request) { setBody(r, make([]byte, 256<<10+1)) }},
-		{"oversized without length", 413, func(r *http.Request) { setBody(r, make([]byte, 256<<10+1)); r.ContentLength = -1 }},
-		{"compressed", 415, func(r *http.Request) { setBody(r, compress(t, body)); r.Header.Set("Content-Encoding", "gzip") }},
+		{"oversized without length", 413,
+			func(r *http.Request) { setBody(r, make([]byte, 256<<10+1)); r.ContentLength = -1 }},
+		{"compressed", 415, func(r *http.Request) {
+			setBody(r, compress(t, body))
+			r.Header.Set("Content-Encoding",
+				"gzip")
+		}},
 		{"not JSON", 415, func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }},
 		{"wrong method", 405, func(r *http.Request) { r.Method = http.MethodPut }},
 		{"wrong path", 404, func(r *http.Request) { r.URL.Path = "/webhooks" }},
@@ -138,7 +144,9 @@ func TestNothingUnsignedIsTakenIn(t *testing.T) {
 		t.Errorf("the log should tell of each refusal and of no body:\n%s", log)
 	}
 	// serve has written them at its end, whatever its interval.
-	if r := w.expect(exitDone, "webhooks", "list"); !strings.Contains(r.errOut, fmt.Sprintf("Not listed: %d requests to the endpoint, refused in the last 7 days; payersync status has the reason", len(tests))) {
+	if r := w.expect(exitDone, "webhooks", "list"); !strings.Contains(r.errOut,
+		fmt.Sprintf("Not listed: %d requests to the endpoint, refused in the last 7 days; payersync status has the reason",
+			len(tests))) {
 		t.Errorf("the list says: %s", r.errOut)
 	}
 	if r := w.expect(exitDone, "webhooks", "list", "--output", "json"); r.out != "" {
@@ -198,7 +206,8 @@ func TestStrangersDoNotWriteTheLog(t *testing.T) {
 	told, lines := refusals(t, log[before:])
 	t.Logf("%d requests made %d lines, %d bytes", sent, lines, len(log)-before)
 	if told != sent || lines > 2*(maxTallied+10) || len(log)-before > mostBytes {
-		t.Errorf("%d requests: %d are told of, in %d lines and %d bytes, want all and at most %d bytes", sent, told, lines, len(log)-before, mostBytes)
+		t.Errorf("%d requests: %d are told of, in %d lines and %d bytes, want all and at most %d bytes", sent, told, lines,
+			len(log)-before, mostBytes)
 	}
 	for _, text := range []string{"STRANGER", "stranger"} {
 		if i := strings.Index(log, text); i >= 0 {
@@ -300,7 +309,8 @@ func TestASignedDeliveryIsReflectedByAskingTheService(t *testing.T) {
 	for _, d := range w.inbox() {
 		count[d.State]++
 	}
-	if want := map[string]int{"reflected": 2, "parked": 1, "ignored": 1, "quarantined": 2}; fmt.Sprint(count) != fmt.Sprint(want) {
+	if want := map[string]int{"reflected": 2, "parked": 1, "ignored": 1,
+		"quarantined": 2}; fmt.Sprint(count) != fmt.Sprint(want) {
 		t.Errorf("inbox = %v, want %v", count, want)
 	}
 	serve.stop()
@@ -331,7 +341,8 @@ func TestTheServicesWebhooksReachTheLedger(t *testing.T) {
 		}
 	}
 	w.expect(exitDone, "webhooks", "replay", w.inbox()[0].DeliveryKey)
-	if r := w.expect(exitFailed, "webhooks", "replay", "event:none"); !strings.Contains(r.errOut, "payersync webhooks list shows the keys") {
+	if r := w.expect(exitFailed, "webhooks", "replay", "event:none"); !strings.Contains(r.errOut,
+		"payersync webhooks list shows the keys") {
 		t.Errorf("an unknown delivery says: %s", r.errOut)
 	}
 	serve.stop()
@@ -370,7 +381,8 @@ func TestHealthMayHaveAListenerOfItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	if refused := w.expect(exitFailed, "serve"); !strings.Contains(refused.errOut, "choose another address in server.health") {
+	if refused := w.expect(exitFailed, "serve"); !strings.Contains(refused.errOut,
+		"choose another address in server.health") {
 		t.Errorf("serve says: %s", refused.errOut)
 	}
 }
@@ -383,7 +395,8 @@ func TestServeNeedsItsAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	if refused := w.expect(exitFailed, "serve"); !strings.Contains(refused.errOut, "choose another address in server.webhooks") {
+	if refused := w.expect(exitFailed, "serve"); !strings.Contains(refused.errOut,
+		"choose another address in server.webhooks") {
 		t.Errorf("serve says: %s", refused.errOut)
 	}
 }
@@ -430,7 +443,8 @@ func TestServeShowsThePagesToWhoHasALink(t *testing.T) {
 	address := freeAddress(t)
 	w.edit("payersync.yaml", `admin: ""`, `admin: "`+address+`"`)
 	w.serve()
-	if status, body := fetch(t, "http://"+address+"/runs"); status != http.StatusUnauthorized || !strings.Contains(body, "payersync pages link") {
+	if status, body := fetch(t, "http://"+address+"/runs"); status != http.StatusUnauthorized ||
+		!strings.Contains(body, "payersync pages link") {
 		t.Errorf("whoever is not signed in was answered %d:\n%s", status, body)
 	}
 	link := strings.TrimSpace(w.expect(exitDone, "pages", "link", "--role", "viewer").out)
@@ -450,7 +464,8 @@ func TestOneLedgerIsServedOnce(t *testing.T) {
 	own := freeAddress(t)
 	w.edit("payersync.yaml", `webhooks: "`+w.hooks, `webhooks: "`+own)
 	w.hooks = own
-	if second := w.expect(exitFailed, "serve"); !strings.Contains(second.errOut, "another payersync serve works on the ledger") {
+	if second := w.expect(exitFailed, "serve"); !strings.Contains(second.errOut,
+		"another payersync serve works on the ledger") {
 		t.Errorf("a second serve says: %s", second.errOut)
 	}
 	first.signal(syscall.SIGKILL)

@@ -108,7 +108,8 @@ func TestAShippedExampleDiffersFromTheDefaultOnlyForAReason(t *testing.T) {
 	for name, text := range shippedConfigs(t) {
 		for _, key := range keysThatDiffer(t, name, text) {
 			if differs[key] == "" {
-				t.Errorf("%s sets %s to something else than its default; make it the default, or list it here with the reason", name, key)
+				t.Errorf("%s sets %s to something else than its default; make it the default, or list it here with the reason",
+					name, key)
 			}
 			delete(unused, key)
 		}
@@ -133,7 +134,8 @@ connections:
 func shippedConfigs(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	for _, file := range []string{"configs/payersync.example.yaml", "configs/quickstart/payersync.yaml", "configs/quickstart/production.yaml"} {
+	for _, file := range []string{"configs/payersync.example.yaml", "configs/quickstart/payersync.yaml",
+		"configs/quickstart/production.yaml"} {
 		out[file] = readShipped(t, file)
 	}
 	for _, kind := range append(sourceKinds(), "") {
@@ -178,7 +180,8 @@ func completed(snippet string) (text string, ok bool) {
 	case strings.HasPrefix(snippet, "alerts:"), strings.HasPrefix(snippet, "letters:"):
 		return minimalConfig + snippet, true
 	case strings.HasPrefix(snippet, "source: {"):
-		return billing + "connections:\n  - name: a\n    " + strings.ReplaceAll(strings.TrimSpace(snippet), "\n", "\n    ") + "\n", true
+		return billing + "connections:\n  - name: a\n    " + strings.ReplaceAll(strings.TrimSpace(snippet), "\n", "\n    ") +
+			"\n", true
 	case strings.HasPrefix(snippet, "- name:"):
 		return billing + "connections:\n  " + strings.ReplaceAll(strings.TrimSpace(snippet), "\n", "\n  ") + "\n", true
 	}
@@ -246,7 +249,8 @@ func eachKey(node *yaml.Node, at string, visit func(key string, without func() (
 		for i := 0; i+1 < len(node.Content); i += 2 {
 			key, value := strings.TrimPrefix(at+"."+node.Content[i].Value, "."), node.Content[i+1]
 			eachKey(value, key, visit)
-			if value.Kind == yaml.MappingNode || value.Kind == yaml.SequenceNode && len(value.Content) > 0 && value.Content[0].Kind == yaml.MappingNode {
+			if value.Kind == yaml.MappingNode || value.Kind == yaml.SequenceNode && len(value.Content) > 0 &&
+				value.Content[0].Kind == yaml.MappingNode {
 				continue
 			}
 			visit(key, func() func() {

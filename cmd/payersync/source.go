@@ -40,7 +40,8 @@ For a system without a profile, write one: --new makes a draft, --check checks i
 			return a.showProfile(p)
 		},
 	}
-	return also(also(also(also(c, "check", a.sourceCheckCmd()), "try", a.sourceTryCmd()), "record", a.sourceRecordCmd()), "new", a.sourceNewCmd())
+	return also(also(also(also(c, "check", a.sourceCheckCmd()), "try", a.sourceTryCmd()), "record", a.sourceRecordCmd()),
+		"new", a.sourceNewCmd())
 }
 
 func (a *app) sourceCheckCmd() *cobra.Command {
@@ -97,7 +98,8 @@ type profileRow struct {
 }
 
 func rowOf(p *httpsource.Profile) profileRow {
-	r := profileRow{Name: p.Name(), Title: p.Title(), Walk: string(p.Walk()), Changes: !p.Whole(), Auth: p.Auth(), Limits: p.LimitsText()}
+	r := profileRow{Name: p.Name(), Title: p.Title(), Walk: string(p.Walk()), Changes: !p.Whole(), Auth: p.Auth(),
+		Limits: p.LimitsText()}
 	r.Documents, r.Live = p.Proven()
 	return r
 }
@@ -112,19 +114,22 @@ func (a *app) listProfiles() error {
 	}
 	var cells [][]string
 	for _, r := range rows {
-		cells = append(cells, []string{r.Name, r.Title, accessOf[r.Auth], r.Live, map[bool]string{true: "changes", false: "all each time"}[r.Changes], r.Limits})
+		cells = append(cells, []string{r.Name, r.Title, accessOf[r.Auth], r.Live,
+			map[bool]string{true: "changes", false: "all each time"}[r.Changes], r.Limits})
 	}
 	a.Rows([]string{"NAME", "SYSTEM", "ACCESS", "TESTED WITH A COMPANY", "READS", "LIMITS"}, cells)
 	return nil
 }
 
 // accessOf names the kinds of credentials for people.
-var accessOf = map[string]string{httpsource.AuthHeader: "a key", httpsource.AuthLogin: "a key", httpsource.AuthCode: "consent", httpsource.AuthClient: "an app"}
+var accessOf = map[string]string{httpsource.AuthHeader: "a key", httpsource.AuthLogin: "a key",
+	httpsource.AuthCode: "consent", httpsource.AuthClient: "an app"}
 
 func (a *app) showProfile(p *httpsource.Profile) error {
 	r := rowOf(p)
 	if a.JSON() {
-		return show.JSON(a.Out, map[string]any{"profile": r, "register": p.Register(), "settings": p.Settings(), "fields": p.Fields(), "traps": p.Traps()})
+		return show.JSON(a.Out, map[string]any{"profile": r, "register": p.Register(), "settings": p.Settings(),
+			"fields": p.Fields(), "traps": p.Traps()})
 	}
 	fmt.Fprintf(a.Out, "%s (%s)\n", r.Title, r.Name)
 	a.tellProfile(p)
@@ -181,7 +186,8 @@ func (a *app) checkProfile(ctx context.Context, p *httpsource.Profile, examples 
 		}
 	}
 	if wrong > 0 {
-		return fmt.Errorf("%d of %d checks of the profile %s failed; correct it and check it again", wrong, len(findings), p.Name())
+		return fmt.Errorf("%d of %d checks of the profile %s failed; correct it and check it again", wrong, len(findings),
+			p.Name())
 	}
 	return nil
 }

@@ -63,13 +63,16 @@ func newProfiledWorld(t *testing.T, kind, block string, n int) (*world, *vendor,
 	b := &profiledBooks{Fake: fake}
 	v := newVendor(t, b)
 	w := newWorld(t, people(3))
-	w.edit("payersync.yaml", "guards:", fmt.Sprintf("  - {name: books, source: {%s}, mapping: %s.yaml}\nguards:", strings.ReplaceAll(block, "HOST", v.http.URL), kind))
+	w.edit("payersync.yaml", "guards:",
+		fmt.Sprintf("  - {name: books, source: {%s}, mapping: %s.yaml}\nguards:",
+			strings.ReplaceAll(block, "HOST", v.http.URL), kind))
 	w.env["BOOKS_SECRET"] = credentialstest.ClientSecret
 	w.write(kind+".yaml", readShipped(t, "configs/sources/"+kind+"/mapping.yaml"))
 	return w, v, b
 }
 
-const freeagentBlock = `kind: freeagent, client_id: ` + credentialstest.ClientID + `, client_secret: env:BOOKS_SECRET, base_url: "HOST/v2", authorize_url: "HOST/authorize", token_url: "HOST/token"`
+const freeagentBlock = `kind: freeagent, client_id: ` + credentialstest.ClientID +
+	`, client_secret: env:BOOKS_SECRET, base_url: "HOST/v2", authorize_url: "HOST/authorize", token_url: "HOST/token"`
 
 func TestFreeAgentIsConnectedAndReadByItsProfile(t *testing.T) {
 	t.Parallel()
@@ -78,7 +81,8 @@ func TestFreeAgentIsConnectedAndReadByItsProfile(t *testing.T) {
 		t.Fatalf("connect ended with %d:\n%s%s", done.code, done.out, done.errOut)
 	}
 	checked := w.run("check")
-	for _, want := range []string{"ok source books credentials:", "ok source books tenant:", "ok source books clock:", "ok consent books"} {
+	for _, want := range []string{"ok source books credentials:", "ok source books tenant:", "ok source books clock:",
+		"ok consent books"} {
 		if !strings.Contains(strings.Join(strings.Fields(checked.out), " "), want) {
 			t.Errorf("check does not say %q:\n%s", want, checked.out)
 		}
@@ -88,7 +92,8 @@ func TestFreeAgentIsConnectedAndReadByItsProfile(t *testing.T) {
 		t.Errorf("sync says:\n%s", synced.out)
 	}
 	b.Change("1003", func(name *string, _ *connector.RecordState, _ *string) { *name = "Renamed Ltd" })
-	if again := w.expect(exitDone, "sync", "books"); !strings.Contains(again.out, "1 updated") || !strings.Contains(again.out, "0 created") || len(w.box.Customers()) != 7 {
+	if again := w.expect(exitDone, "sync", "books"); !strings.Contains(again.out, "1 updated") ||
+		!strings.Contains(again.out, "0 created") || len(w.box.Customers()) != 7 {
 		t.Errorf("there are %d customers, and a second sync says:\n%s", len(w.box.Customers()), again.out)
 	}
 	kept := string(w.ledgerBytes()) + synced.out + synced.errOut + checked.out
@@ -121,8 +126,10 @@ func TestThrottledProfileIsLeftAloneUntilTheTimeItGave(t *testing.T) {
 
 func TestOwnProfileIsReadFromItsFile(t *testing.T) {
 	t.Parallel()
-	w, v, _ := newProfiledWorld(t, "freeagent", strings.Replace(freeagentBlock, "kind: freeagent", "kind: http, profile: books.yaml", 1), 5)
-	w.write("books.yaml", strings.Replace(readShipped(t, "configs/sources/freeagent/profile.yaml"), "name: freeagent", "name: ourbooks", 1))
+	w, v, _ := newProfiledWorld(t, "freeagent",
+		strings.Replace(freeagentBlock, "kind: freeagent", "kind: http, profile: books.yaml", 1), 5)
+	w.write("books.yaml", strings.Replace(readShipped(t, "configs/sources/freeagent/profile.yaml"), "name: freeagent",
+		"name: ourbooks", 1))
 	w.edit("freeagent.yaml", "source: freeagent", "source: ourbooks")
 	if done := w.connect(v); done.code != exitDone {
 		t.Fatal(done.out, done.errOut)

@@ -33,9 +33,10 @@ to the billing service. Personal values are shortened, unless you give --show-va
 		Example: "  payersync source --try acme\n  payersync source --try acme --limit 3 --show-values",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error {
-			return a.profiled(cmd.Context(), names[0], func(s *session.Session, c config.Connection, source *httpsource.Source) error {
-				return a.trySource(cmd.Context(), s, c, source, limit, p)
-			})
+			return a.profiled(cmd.Context(), names[0],
+				func(s *session.Session, c config.Connection, source *httpsource.Source) error {
+					return a.trySource(cmd.Context(), s, c, source, limit, p)
+				})
 		},
 	}
 	c.Flags().IntVar(&limit, "limit", 20, "records shown; 0 for the whole page")
@@ -54,14 +55,15 @@ the file before you share it. Headers with keys are never part of it.`,
 		Example: "  payersync source --record acme > examples.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error {
-			return a.profiled(cmd.Context(), names[0], func(_ *session.Session, _ config.Connection, source *httpsource.Source) error {
-				text, err := source.Record(cmd.Context())
-				if err != nil {
-					return fmt.Errorf("cannot record: %w", err)
-				}
-				_, err = a.Out.Write(text)
-				return err
-			})
+			return a.profiled(cmd.Context(), names[0],
+				func(_ *session.Session, _ config.Connection, source *httpsource.Source) error {
+					text, err := source.Record(cmd.Context())
+					if err != nil {
+						return fmt.Errorf("cannot record: %w", err)
+					}
+					_, err = a.Out.Write(text)
+					return err
+				})
 		},
 	}
 }
@@ -99,7 +101,8 @@ does not run with such a profile: it names the line of each ? until you fill it 
 			if _, err = a.Out.Write(draft); err != nil {
 				return err
 			}
-			a.Say("%s values are still open, each a ? in the draft; payersync source --check names their lines", fmt.Sprint(strings.Count(string(draft), `"?"`)))
+			a.Say("%s values are still open, each a ? in the draft; payersync source --check names their lines",
+				fmt.Sprint(strings.Count(string(draft), `"?"`)))
 			return nil
 		},
 	}
@@ -108,7 +111,8 @@ does not run with such a profile: it names the line of each ? until you fill it 
 }
 
 // profiled hands the source of a connection to do. It must be one with a profile.
-func (a *app) profiled(ctx context.Context, name string, do func(*session.Session, config.Connection, *httpsource.Source) error) error {
+func (a *app) profiled(ctx context.Context, name string,
+	do func(*session.Session, config.Connection, *httpsource.Source) error) error {
 	s, err := a.openLedger(ctx)
 	if err != nil {
 		return err
@@ -119,7 +123,8 @@ func (a *app) profiled(ctx context.Context, name string, do func(*session.Sessio
 		return err
 	}
 	if c.Source.ProfileOf() == nil {
-		return usage.Errorf("the source of %s is of the kind %s and has no profile; payersync check %[1]s reads it", c.Name, c.Source.Kind)
+		return usage.Errorf("the source of %s is of the kind %s and has no profile; payersync check %[1]s reads it", c.Name,
+			c.Source.Kind)
 	}
 	source, err := s.OpenSource(ctx, c)
 	if err != nil {
@@ -136,12 +141,14 @@ type triedRow struct {
 	Result   string    `json:"result"`
 }
 
-func (a *app) trySource(ctx context.Context, s *session.Session, c config.Connection, source *httpsource.Source, limit int, p privacy) error {
+func (a *app) trySource(ctx context.Context, s *session.Session, c config.Connection, source *httpsource.Source,
+	limit int, p privacy) error {
 	page, err := source.Try(ctx)
 	if err != nil {
 		return err
 	}
-	info := connector.SourceInfo{Kind: c.Source.Name(), Tenant: page.Company.ID, TenantName: page.Company.Name, Organisation: c.Name, Fields: c.Source.ProfileOf().Fields()}
+	info := connector.SourceInfo{Kind: c.Source.Name(), Tenant: page.Company.ID, TenantName: page.Company.Name,
+		Organisation: c.Name, Fields: c.Source.ProfileOf().Fields()}
 	m, err := session.LoadMapping(c.Mapping, info, s.Config.Billing.Dialect.Dialect)
 	if err != nil {
 		return err
@@ -156,13 +163,16 @@ func (a *app) trySource(ctx context.Context, s *session.Session, c config.Connec
 		shown = rows[:min(limit, len(rows))]
 	}
 	if a.JSON() {
-		return show.JSON(a.Out, map[string]any{"connection": c.Name, "tenant": page.Company.ID, "tenant_name": page.Company.Name, "last_page": page.Last, "states": states, "records": shown})
+		return show.JSON(a.Out, map[string]any{"connection": c.Name, "tenant": page.Company.ID,
+			"tenant_name": page.Company.Name, "last_page": page.Last, "states": states, "records": shown})
 	}
 	var counts []string
 	for _, state := range slices.Sorted(maps.Keys(states)) {
 		counts = append(counts, fmt.Sprintf("%d %s", states[state], state))
 	}
-	a.Hanging("", fmt.Sprintf("%s is %s (%s). The first page has %s%s.", c.Name, show.Visible(page.Company.Name), page.Company.ID, connector.Plural(len(rows), "record"), map[bool]string{true: ": " + strings.Join(counts, ", ")}[len(rows) > 0]))
+	a.Hanging("", fmt.Sprintf("%s is %s (%s). The first page has %s%s.", c.Name, show.Visible(page.Company.Name),
+		page.Company.ID, connector.Plural(len(rows), "record"),
+		map[bool]string{true: ": " + strings.Join(counts, ", ")}[len(rows) > 0]))
 	var cells [][]string
 	for _, r := range shown {
 		edited := ""

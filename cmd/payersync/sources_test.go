@@ -91,23 +91,27 @@ func (s stated) Customers(context.Context, time.Time) iter.Seq2[connector.Page, 
 	var page connector.Page
 	for i, state := range s {
 		id := strconv.Itoa(i)
-		page.Records = append(page.Records, connector.Record{SourceID: id, State: state, Data: json.RawMessage(`{"id":"` + id + `"}`)})
+		page.Records = append(page.Records,
+			connector.Record{SourceID: id, State: state, Data: json.RawMessage(`{"id":"` + id + `"}`)})
 	}
 	return func(yield func(connector.Page, error) bool) { yield(page, nil) }
 }
 
 func TestCheckCountsNobodyWhoIsNotActive(t *testing.T) {
 	t.Parallel()
-	s := stated{connector.RecordActive, connector.RecordArchived, connector.RecordUnknown, connector.RecordMerged, connector.RecordDeleted}
+	s := stated{connector.RecordActive, connector.RecordArchived, connector.RecordUnknown, connector.RecordMerged,
+		connector.RecordDeleted}
 	info, err := s.Describe(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := mapping.Load("mapping.yaml", []byte("version: 1\nsource: sql\nkey: {no: id}\ncustomer: {name: '\"Acme \" + id'}\n"), info)
+	m, err := mapping.Load("mapping.yaml",
+		[]byte("version: 1\nsource: sql\nkey: {no: id}\ncustomer: {name: '\"Acme \" + id'}\n"), info)
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := readWhole(t.Context(), billing.Standard(), config.Connection{Name: "acme"}, syncer.Connection{Source: s, Mapping: m})
+	found := readWhole(t.Context(), billing.Standard(), config.Connection{Name: "acme"},
+		syncer.Connection{Source: s, Mapping: m})
 	if want := "5 records: 1 would be customers, 0 on hold, the rest is excluded"; found[0].Detail != want {
 		t.Errorf("check says %s\nwant %s", found[0].Detail, want)
 	}
@@ -152,7 +156,8 @@ func TestInitWritesASetUpThatLoadsForEverySourceWithAMapping(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if production.Ledger.Path == cfg.Ledger.Path || production.Billing.BaseURL == cfg.Billing.BaseURL || production.Connections[0].Mapping != cfg.Connections[0].Mapping {
+			if production.Ledger.Path == cfg.Ledger.Path || production.Billing.BaseURL == cfg.Billing.BaseURL ||
+				production.Connections[0].Mapping != cfg.Connections[0].Mapping {
 				t.Errorf("sandbox and production are not two set-ups with one mapping: %+v and %+v", cfg, production)
 			}
 			if kind != "" && !reflect.DeepEqual(production.Connections[0].Source, cfg.Connections[0].Source) {

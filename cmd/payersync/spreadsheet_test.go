@@ -30,7 +30,8 @@ func TestASpreadsheetOpensTheHandoverFile(t *testing.T) {
 	if err != nil {
 		t.Skip("LibreOffice is not installed here; csv_test.go looks for formulas in what a parser reads")
 	}
-	names := []string{"=1+1", "+44 20", "-1", "@SUM(A1)", "＝cmd|' /C calc'!A0", "＋1", "－1", "＠x", `Ada "Best", Ltd; & Sons`, "Łódź Ørsted ß", "محمد علي", "2026-11-20", "ｆｕｌｌ", "'quoted'", "=HYPERLINK(\"http://x\")"}
+	names := []string{"=1+1", "+44 20", "-1", "@SUM(A1)", "＝cmd|' /C calc'!A0", "＋1", "－1", "＠x",
+		`Ada "Best", Ltd; & Sons`, "Łódź Ørsted ß", "محمد علي", "2026-11-20", "ｆｕｌｌ", "'quoted'", "=HYPERLINK(\"http://x\")"}
 	records := people(len(names))
 	for i, name := range names {
 		records[i].Name = name
@@ -47,7 +48,8 @@ func TestASpreadsheetOpensTheHandoverFile(t *testing.T) {
 		defer cancel()
 		// 76 is UTF-8, and the last word makes a formula of what looks like one, as a click on the file does
 		filter := "CSV:" + separator + ",34,76,1,,1033,false,true,false,false,false,0,true"
-		run := exec.CommandContext(ctx, soffice, "--headless", "-env:UserInstallation=file://"+folder+"/profile", "--infilter="+filter, "--convert-to", "fods", "--outdir", folder, file)
+		run := exec.CommandContext(ctx, soffice, "--headless", "-env:UserInstallation=file://"+folder+"/profile",
+			"--infilter="+filter, "--convert-to", "fods", "--outdir", folder, file)
 		if out, err := run.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -56,7 +58,8 @@ func TestASpreadsheetOpensTheHandoverFile(t *testing.T) {
 	if _, formulas := open("name\n=1+1\n", "44"); len(formulas) != 1 {
 		t.Fatalf("a formula in a file is not seen here: %q", formulas)
 	}
-	for _, args := range [][]string{{"mandates", "handover"}, {"mandates", "handover", "--for", "excel-de"}, {"report", "--output", "csv"}} {
+	for _, args := range [][]string{{"mandates", "handover"}, {"mandates", "handover", "--for", "excel-de"},
+		{"report", "--output", "csv"}} {
 		separator := "44"
 		if slices.Contains(args, "excel-de") {
 			separator = "59"

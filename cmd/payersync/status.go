@@ -72,10 +72,12 @@ type statusReport struct {
 	Conditions []condition.Condition `json:"conditions"` // all problems, those of the keys above included
 	List       []needLine            `json:"list"`       // everything that needs somebody
 
-	PutBack      time.Time               `json:"put_back_at,omitzero"` // when the ledger was found to be an older copy, a week ago at most
-	Subscription state.SubscriptionFacts `json:"subscription"`         // as the last sweep found it
+	// when the ledger was found to be an older copy, a week ago at most
+	PutBack      time.Time               `json:"put_back_at,omitzero"`
+	Subscription state.SubscriptionFacts `json:"subscription"` // as the last sweep found it
 	pairs        []state.Renumbering     // the first payers possibly there under a new number
-	Refusals     []state.Refusals        `json:"webhook_refusals"` // refused requests to the webhook endpoint in the last days
+	// refused requests to the webhook endpoint in the last days
+	Refusals []state.Refusals `json:"webhook_refusals"`
 }
 
 // standingReport counts the records by class; its keys are public.
@@ -213,7 +215,8 @@ func (a *app) printStatus(r statusReport) {
 	}
 	for _, source := range r.Sources {
 		if source.MovedTo != "" {
-			fmt.Fprintf(a.Out, "\n%s is closed: it moved to %s. Remove it from the configuration.\n", show.Visible(source.Connection), show.Visible(source.MovedTo))
+			fmt.Fprintf(a.Out, "\n%s is closed: it moved to %s. Remove it from the configuration.\n",
+				show.Visible(source.Connection), show.Visible(source.MovedTo))
 		}
 	}
 	for _, c := range r.Consents {
@@ -227,7 +230,8 @@ func (a *app) printStatus(r statusReport) {
 func (a *app) printRuns(r statusReport) {
 	if len(r.Runs) > 0 {
 		fmt.Fprintln(a.Out, "\nLast runs")
-		show.Table(a.Out, []string{"Connection", "Kind", "Started", "Outcome", "Pulled", "Created", "Linked", "Updated", "Signing links", "On hold", "Failed"}, runRows(r.Runs))
+		show.Table(a.Out, []string{"Connection", "Kind", "Started", "Outcome", "Pulled", "Created", "Linked", "Updated",
+			"Signing links", "On hold", "Failed"}, runRows(r.Runs))
 	}
 	for _, p := range r.Problems {
 		how, reason := "ended incomplete", p.Reason
@@ -241,7 +245,8 @@ func (a *app) printRuns(r statusReport) {
 		if p.RetryAt != nil {
 			next = fmt.Sprintf("A run from %s on goes on with it.", show.Stored(*p.RetryAt))
 		}
-		fmt.Fprintf(a.Out, "Run %d of %s %s: %s. %s\n", p.RunID, show.Visible(p.Connection), how, show.Visible(strings.TrimSuffix(reason, ".")), next)
+		fmt.Fprintf(a.Out, "Run %d of %s %s: %s. %s\n", p.RunID, show.Visible(p.Connection), how,
+			show.Visible(strings.TrimSuffix(reason, ".")), next)
 	}
 	if rows := jobTable(r.Jobs, r.Served); len(rows) > 0 {
 		fmt.Fprintln(a.Out, "\nJobs of payersync serve")
@@ -255,7 +260,8 @@ func (a *app) printRuns(r statusReport) {
 // printPutOff prints people's decisions in place of findings.
 func (a *app) printPutOff(r statusReport) {
 	if n := sum(r.PutOff); n > 0 {
-		fmt.Fprintf(a.Out, "\nPut off by a person until later, beside these: %s: payersync attention list --later\n", connector.Plural(n, "record"))
+		fmt.Fprintf(a.Out, "\nPut off by a person until later, beside these: %s: payersync attention list --later\n",
+			connector.Plural(n, "record"))
 	}
 	if len(r.Closed) > 0 {
 		fmt.Fprintln(a.Out)
@@ -273,7 +279,8 @@ func (a *app) printPairs(r statusReport) {
 			fmt.Fprintln(a.Out, "There are more: payersync attention list --reason renumbered")
 			break
 		}
-		fmt.Fprintf(a.Out, "\nRecord %s was removed, and record %s may be the same payer: payersync attention show %[2]s\n", show.Visible(p.Old.SourceID), show.Visible(p.New.SourceID))
+		fmt.Fprintf(a.Out, "\nRecord %s was removed, and record %s may be the same payer: payersync attention show %[2]s\n",
+			show.Visible(p.Old.SourceID), show.Visible(p.New.SourceID))
 	}
 }
 
@@ -348,7 +355,8 @@ func runRows(runs []state.RunRow) [][]string {
 	var rows [][]string
 	for _, r := range runs {
 		row := []string{r.Connection, r.Kind, show.Stored(r.StartedAt), r.Outcome}
-		row = append(row, connector.Map([]int{r.Pulled, r.Created, r.Adopted, r.Updated, r.LinksRequested, r.Held, r.Failed}, func(n int) string { return fmt.Sprint(n) })...)
+		row = append(row, connector.Map([]int{r.Pulled, r.Created, r.Adopted, r.Updated, r.LinksRequested, r.Held, r.Failed},
+			func(n int) string { return fmt.Sprint(n) })...)
 		rows = append(rows, row)
 	}
 	return rows

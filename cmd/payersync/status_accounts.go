@@ -144,7 +144,8 @@ func problemsOf(nodes []nodeRow) (problems []string) {
 	}
 	for _, n := range nodes {
 		if n.State == queue.Lost {
-			problems = append(problems, fmt.Sprintf("Node %s was last seen %s. Other nodes continue its work. Start it again, or remove it: payersync nodes forget %[1]s", n.Name, show.Ago(n.silence())))
+			problems = append(problems,
+				fmt.Sprintf("Node %s was last seen %s. Other nodes continue its work. Start it again, or remove it: payersync nodes forget %[1]s", n.Name, show.Ago(n.silence())))
 		}
 	}
 	return problems
@@ -152,7 +153,8 @@ func problemsOf(nodes []nodeRow) (problems []string) {
 
 // lookAtAccounts returns the states of accounts, in their order: from a node's last check, or from a new
 // check if the account has changed since.
-func (a *app) lookAtAccounts(ctx context.Context, accounts []state.AccountInfo, nodes []nodeRow) ([]accountStatus, error) {
+func (a *app) lookAtAccounts(ctx context.Context, accounts []state.AccountInfo, nodes []nodeRow) ([]accountStatus,
+	error) {
 	server := a.node.server
 	summaries, err := server.Summaries(ctx, false)
 	if err != nil {
@@ -250,10 +252,12 @@ func (a *app) printFleet(r fleetStatus, accounts int, all bool) {
 		if s.LastRun != nil {
 			run = s.LastRun.Outcome + ", " + show.Stored(s.LastRun.StartedAt)
 		}
-		rows = append(rows, []string{s.Account, string(s.State), show.Visible(s.worst()), run, fmt.Sprint(s.Questions), show.Time(s.SweptAt), show.Time(s.DeliveredAt)})
+		rows = append(rows, []string{s.Account, string(s.State), show.Visible(s.worst()), run, fmt.Sprint(s.Questions),
+			show.Time(s.SweptAt), show.Time(s.DeliveredAt)})
 	}
 	if len(rows) > 0 {
-		show.Table(a.Out, []string{"Account", "State", "Finding", "Last run", "Questions", "Last sweep", "Last webhook"}, rows)
+		show.Table(a.Out, []string{"Account", "State", "Finding", "Last run", "Questions", "Last sweep", "Last webhook"},
+			rows)
 		fmt.Fprintln(a.Out)
 	}
 	var counts []string
@@ -262,7 +266,8 @@ func (a *app) printFleet(r fleetStatus, accounts int, all bool) {
 			counts = append(counts, fmt.Sprintf("%d %s", n, s))
 		}
 	}
-	text := fmt.Sprintf("%s: %s. Somebody should look at %d.", connector.Plural(accounts, "account"), strings.Join(counts, ", "), r.Need)
+	text := fmt.Sprintf("%s: %s. Somebody should look at %d.", connector.Plural(accounts, "account"),
+		strings.Join(counts, ", "), r.Need)
 	switch {
 	case accounts == 0:
 		text = "There is no account yet: payersync accounts apply DIR makes one."

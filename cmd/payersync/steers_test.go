@@ -17,7 +17,8 @@ func TestNothingThatIsPrintedSteersTheTerminal(t *testing.T) {
 	const nasty = "North\u202ewind\u009b31m\x1b[2J\nLtd"
 	var out bytes.Buffer
 	show.Table(&out, []string{"RECORD", "NAME"}, [][]string{{"A1", nasty}})
-	if lines := strings.Split(strings.TrimSpace(out.String()), "\n"); len(lines) != 2 || strings.ContainsFunc(strings.Join(lines, ""), steers) {
+	if lines := strings.Split(strings.TrimSpace(out.String()), "\n"); len(lines) != 2 ||
+		strings.ContainsFunc(strings.Join(lines, ""), steers) {
 		t.Errorf("the table is %q", out.String())
 	}
 	w := newWorld(t, []row{{ID: "A1", Name: "North\u202ewind", Email: "n@example.org", Street: "1 Row"}})
@@ -26,9 +27,11 @@ func TestNothingThatIsPrintedSteersTheTerminal(t *testing.T) {
 	if !strings.Contains(shown, "North") || strings.ContainsFunc(shown, steers) {
 		t.Errorf("the plan says %q", plan.out+plan.errOut)
 	}
-	for _, command := range [][]string{{"payers", "list"}, {"report"}, {"audit"}} { // into a file, which somebody may print
+	// into a file, which somebody may print
+	for _, command := range [][]string{{"payers", "list"}, {"report"}, {"audit"}} {
 		csv := w.expect(exitDone, append(command, "--output", "csv")...).out
-		if strings.ContainsFunc(strings.ReplaceAll(csv, "\n", ""), steers) || command[0] == "payers" && !strings.Contains(csv, "North\ufffdwind") {
+		if strings.ContainsFunc(strings.ReplaceAll(csv, "\n", ""), steers) || command[0] == "payers" &&
+			!strings.Contains(csv, "North\ufffdwind") {
 			t.Errorf("%s writes %q", command[0], csv)
 		}
 	}

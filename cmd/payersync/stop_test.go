@@ -92,7 +92,8 @@ func TestSIGTERMInEveryPhaseLeavesNoHalfStep(t *testing.T) {
 			await(t, "the request", held)
 			began := time.Now()
 			serve.signal(syscall.SIGTERM)
-			eventually(t, "the notice of the signal", func() bool { return strings.Contains(serve.errOut.String(), "Stopping: ") })
+			eventually(t, "the notice of the signal",
+				func() bool { return strings.Contains(serve.errOut.String(), "Stopping: ") })
 			if phase.answered {
 				close(answer)
 			}
@@ -215,7 +216,8 @@ func TestAFullDiskIsAnswered503AndServedAgainWithoutARestart(t *testing.T) {
 	if status := w.page("/healthz"); status != http.StatusOK {
 		t.Errorf("/healthz answers %d", status)
 	}
-	eventually(t, "the notice that it is not ready", func() bool { return w.page("/readyz") == http.StatusServiceUnavailable })
+	eventually(t, "the notice that it is not ready",
+		func() bool { return w.page("/readyz") == http.StatusServiceUnavailable })
 	systemd.told("STATUS=the ledger cannot be written to")
 	systemd.told("WATCHDOG=1") // a restart would mend nothing
 	w.edit("payersync.yaml", "log: {level: debug", "log: {level: info")

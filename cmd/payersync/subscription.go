@@ -53,7 +53,8 @@ func lookAtSubscription(ctx context.Context, s *session.Session) (state.Subscrip
 }
 
 // seeSubscription queries the service, and describes the state of the subscription there.
-func seeSubscription(ctx context.Context, s *session.Session, f state.SubscriptionFacts) (state.SubscriptionFacts, error) {
+func seeSubscription(ctx context.Context, s *session.Session, f state.SubscriptionFacts) (state.SubscriptionFacts,
+	error) {
 	if s.Config.Billing.Dialect.WebhookRead == "none" {
 		return state.SubscriptionFacts{Expected: f.Expected}, billing.ErrNotShown
 	}
@@ -116,11 +117,14 @@ func judgeConfigured(hook *config.Webhook, expected *state.Subscription) (state.
 	const since = "The configuration has changed since webhooks were subscribed to: "
 	switch {
 	case !sameAddress(asked.URL, hook.PublicURL):
-		return state.SubscriptionReplaced, fmt.Sprintf(since+"public_url is %s, and the subscription sends to %s.", plainAddress(hook.PublicURL), asked.URL)
+		return state.SubscriptionReplaced,
+			fmt.Sprintf(since+"public_url is %s, and the subscription sends to %s.", plainAddress(hook.PublicURL), asked.URL)
 	case len(missing) > 0:
-		return state.SubscriptionReplaced, fmt.Sprintf(since+"events names %s, but the subscription does not.", strings.Join(missing, ", "))
+		return state.SubscriptionReplaced,
+			fmt.Sprintf(since+"events names %s, but the subscription does not.", strings.Join(missing, ", "))
 	case len(more) > 0:
-		return state.SubscriptionReplaced, fmt.Sprintf(since+"the subscription names %s, but events does not any more.", strings.Join(more, ", "))
+		return state.SubscriptionReplaced,
+			fmt.Sprintf(since+"the subscription names %s, but events does not any more.", strings.Join(more, ", "))
 	}
 	return "", ""
 }
@@ -142,14 +146,17 @@ func judgeSubscription(expected *state.Subscription, shown []state.Subscription)
 		return judgeOthers(expected, shown)
 	}
 	ours := shown[i]
-	missing := slices.DeleteFunc(slices.Clone(expected.Events), func(event string) bool { return slices.Contains(ours.Events, event) })
+	missing := slices.DeleteFunc(slices.Clone(expected.Events),
+		func(event string) bool { return slices.Contains(ours.Events, event) })
 	switch {
 	case !ours.Enabled:
 		return state.SubscriptionDisabled, "The webhook subscription is disabled in the billing service."
 	case ours.URL != expected.URL:
-		return state.SubscriptionReplaced, fmt.Sprintf("The webhook subscription sends to %s and no longer to %s.", ours.URL, expected.URL)
+		return state.SubscriptionReplaced,
+			fmt.Sprintf("The webhook subscription sends to %s and no longer to %s.", ours.URL, expected.URL)
 	case len(missing) > 0:
-		return state.SubscriptionReplaced, fmt.Sprintf("The webhook subscription no longer tells of %s.", strings.Join(missing, ", "))
+		return state.SubscriptionReplaced,
+			fmt.Sprintf("The webhook subscription no longer tells of %s.", strings.Join(missing, ", "))
 	}
 	return "", ""
 }
@@ -158,11 +165,14 @@ func judgeSubscription(expected *state.Subscription, shown []state.Subscription)
 func judgeOthers(expected *state.Subscription, shown []state.Subscription) (state.SubscriptionProblem, string) {
 	switch {
 	case sendingTo(shown, expected.URL) != nil:
-		return state.SubscriptionReplaced, "Somebody subscribed anew in place of our webhook subscription. Its deliveries are refused if they are signed with another secret."
+		return state.SubscriptionReplaced,
+			"Somebody subscribed anew in place of our webhook subscription. Its deliveries are refused if they are signed with another secret."
 	case len(shown) > 0 && shown[0].Name == subscriptionName:
-		return state.SubscriptionReplaced, fmt.Sprintf("Another installation of payersync, with the address %s, has replaced our subscription. An app has one subscription, so the two replace each other's. Give each an app of its own, or run only one.", shown[0].URL)
+		return state.SubscriptionReplaced,
+			fmt.Sprintf("Another installation of payersync, with the address %s, has replaced our subscription. An app has one subscription, so the two replace each other's. Give each an app of its own, or run only one.", shown[0].URL)
 	case len(shown) > 0:
-		return state.SubscriptionReplaced, fmt.Sprintf("Another webhook subscription, with the address %s, has replaced ours.", shown[0].URL)
+		return state.SubscriptionReplaced,
+			fmt.Sprintf("Another webhook subscription, with the address %s, has replaced ours.", shown[0].URL)
 	}
 	return state.SubscriptionDeleted, "The webhook subscription is gone from the billing service."
 }
@@ -187,7 +197,8 @@ const subscriptionName = "payersync"
 func subscriptionOf(sub billing.Subscription) state.Subscription {
 	return state.Subscription{
 		ID: sub.ID, URL: plainAddress(sub.URL), Events: sub.Events, Enabled: sub.Enabled,
-		Name: asStated(sub.Name), ClientID: asStated(sub.ClientID), CreatedAt: asStated(sub.CreatedAt), UpdatedAt: asStated(sub.UpdatedAt),
+		Name: asStated(sub.Name), ClientID: asStated(sub.ClientID), CreatedAt: asStated(sub.CreatedAt),
+		UpdatedAt: asStated(sub.UpdatedAt),
 	}
 }
 
@@ -222,13 +233,17 @@ func checkSubscription(ctx context.Context, s *session.Session) []finding {
 	case f.Problem != "":
 		return []finding{{Check: check, Detail: f.Detail}}
 	case errors.Is(err, billing.ErrNotShown) && s.Config.Billing.Dialect.WebhookRead == "none":
-		return []finding{tell(check, "not looked at, because dialect.webhook_read is none: nobody is told when it is replaced, disabled or deleted", nil)}
+		return []finding{tell(check,
+			"not looked at, because dialect.webhook_read is none: nobody is told when it is replaced, disabled or deleted", nil)}
 	case errors.Is(err, billing.ErrNotShown):
-		return []finding{tell(check, fmt.Sprintf("nobody can be told when ours is replaced, disabled or deleted: %s", errorText(err)), nil)}
+		return []finding{tell(check,
+			fmt.Sprintf("nobody can be told when ours is replaced, disabled or deleted: %s", errorText(err)), nil)}
 	case err != nil:
-		return []finding{{Check: check, Detail: explainFault(err).Error(), Next: "see the finding about the billing service above: without its answer the subscription stays unknown"}}
+		return []finding{{Check: check, Detail: explainFault(err).Error(),
+			Next: "see the finding about the billing service above: without its answer the subscription stays unknown"}}
 	case f.Expected == nil:
 		return []finding{tell(check, "none yet; payersync webhooks subscribe makes one", nil)}
 	}
-	return []finding{tell(check, fmt.Sprintf("%s sends %s to %s", f.Expected.ID, strings.Join(f.Expected.Events, ", "), f.Expected.URL), nil)}
+	return []finding{tell(check,
+		fmt.Sprintf("%s sends %s to %s", f.Expected.ID, strings.Join(f.Expected.Events, ", "), f.Expected.URL), nil)}
 }

@@ -58,8 +58,10 @@ func TestAReplacedDisabledOrDeletedSubscriptionIsToldWithinASweepAndNeverRepaire
 		{"other events", func(w *world) error {
 			return w.box.EditSubscription("http://"+w.hooks+"/webhooks/billing", "customer", "payment")
 		}, state.SubscriptionReplaced, "no longer tells of dd-mandate"},
-		{"disabled", func(w *world) error { return w.box.DisableSubscription() }, state.SubscriptionDisabled, "is disabled in the billing service"},
-		{"deleted", func(w *world) error { return w.box.DeleteSubscription() }, state.SubscriptionDeleted, "is gone from the billing service"},
+		{"disabled", func(w *world) error { return w.box.DisableSubscription() }, state.SubscriptionDisabled,
+			"is disabled in the billing service"},
+		{"deleted", func(w *world) error { return w.box.DeleteSubscription() }, state.SubscriptionDeleted,
+			"is gone from the billing service"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -82,7 +84,8 @@ func TestAReplacedDisabledOrDeletedSubscriptionIsToldWithinASweepAndNeverRepaire
 			w.expect(exitAttention, "sweep", "--output", "json")
 			status := w.expect(exitDone, "status")
 			for _, said := range []string{swept.errOut, status.out} {
-				if !strings.Contains(said, tt.says) || !strings.Contains(said, "payersync webhooks subscribe") || strings.Contains(said, "hunter2") {
+				if !strings.Contains(said, tt.says) || !strings.Contains(said, "payersync webhooks subscribe") ||
+					strings.Contains(said, "hunter2") {
 					t.Errorf("it does not say %q:\n%s", tt.says, said)
 				}
 			}
@@ -156,7 +159,8 @@ func TestAServiceThatShowsNoSubscriptionIsNotTakenForOneThatLostIt(t *testing.T)
 func TestASubscriptionIsShownWithWhoMadeItAndSinceWhenItIsSo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(1))
-	if r := w.expect(exitDone, "webhooks", "subscribe", "--show"); !strings.Contains(r.out, "nothing known to this ledger") || !strings.Contains(r.out, "shows none") {
+	if r := w.expect(exitDone, "webhooks", "subscribe", "--show"); !strings.Contains(r.out,
+		"nothing known to this ledger") || !strings.Contains(r.out, "shows none") {
 		t.Errorf("before anything it says:\n%s", r.out)
 	}
 	w.expect(exitDone, "sync")
@@ -169,7 +173,8 @@ func TestASubscriptionIsShownWithWhoMadeItAndSinceWhenItIsSo(t *testing.T) {
 		return decode[subscriptionReport](t, w.expect(exitDone, "webhooks", "subscribe", "--show", "--output", "json"))
 	}
 	first := show()
-	if first.Expected == nil || len(first.SubscribedBy) != 1 || first.SubscribedBy[0].ID != first.Expected.ID || first.SubscribedBy[0].Actor == "" || first.Problem != "" ||
+	if first.Expected == nil || len(first.SubscribedBy) != 1 || first.SubscribedBy[0].ID != first.Expected.ID ||
+		first.SubscribedBy[0].Actor == "" || first.Problem != "" ||
 		len(first.Shown) != 1 || first.Shown[0].SeenSince.IsZero() || first.Shown[0].Name != "payersync" {
 		t.Fatalf("it shows %+v", first)
 	}
@@ -185,10 +190,13 @@ func TestASubscriptionIsShownWithWhoMadeItAndSinceWhenItIsSo(t *testing.T) {
 		}
 	}
 	before := w.subscribes()
-	if r := w.expect(exitUsage, "webhooks", "subscribe"); !strings.Contains(r.errOut, "the subscription to https://elsewhere.example/in?… would be replaced") || !strings.Contains(r.errOut, "--yes") || w.subscribes() != before {
+	if r := w.expect(exitUsage, "webhooks", "subscribe"); !strings.Contains(r.errOut,
+		"the subscription to https://elsewhere.example/in?… would be replaced") || !strings.Contains(r.errOut, "--yes") ||
+		w.subscribes() != before {
 		t.Errorf("what is somebody else's is replaced without a yes:\n%s", r.errOut)
 	}
-	if r := w.expect(exitDone, "webhooks", "subscribe", "--yes"); !strings.Contains(r.errOut, "Before: ") || !strings.Contains(r.errOut, "After: ") {
+	if r := w.expect(exitDone, "webhooks", "subscribe", "--yes"); !strings.Contains(r.errOut, "Before: ") ||
+		!strings.Contains(r.errOut, "After: ") {
 		t.Errorf("it does not show before and after:\n%s", r.errOut)
 	}
 	if both := show(); len(both.SubscribedBy) != 2 || both.Problem != "" {
@@ -201,19 +209,25 @@ func TestAConfigurationThatNamesSomethingElseThanIsSubscribedIsToldOnceUntilItsE
 	t.Parallel()
 	hook := &config.Webhook{PublicURL: "https://hooks.example/in/", Events: []string{"dd-mandate", "customer"}}
 	asked := func(url string, events ...string) *state.Subscription {
-		return &state.Subscription{ID: "w1", URL: "https://hooks.example/in", Events: []string{"ALL"}, Asked: &state.Asked{URL: url, Events: events}}
+		return &state.Subscription{ID: "w1", URL: "https://hooks.example/in", Events: []string{"ALL"},
+			Asked: &state.Asked{URL: url, Events: events}}
 	}
 	for name, tt := range map[string]struct {
 		expected *state.Subscription
 		says     string
 	}{
-		"none known":                 {nil, ""},
-		"as it was asked for":        {asked("https://hooks.example/in", "customer", "DD-Mandate"), ""},
-		"another address":            {asked("https://old.example/in", "customer", "dd-mandate"), "public_url is https://hooks.example/in/, and the subscription sends to https://old.example/in"},
-		"an event more":              {asked("https://hooks.example/in", "customer"), "events names dd-mandate, but the subscription does not"},
-		"an event less":              {asked("https://hooks.example/in", "customer", "dd-mandate", "payment"), "names payment, but events does not any more"},
-		"from before, and more":      {&state.Subscription{URL: "https://hooks.example/in", Events: []string{"customer", "dd-mandate", "payment"}}, ""},
-		"from before, and one short": {&state.Subscription{URL: "https://hooks.example/in", Events: []string{"customer"}}, "events names dd-mandate"},
+		"none known":          {nil, ""},
+		"as it was asked for": {asked("https://hooks.example/in", "customer", "DD-Mandate"), ""},
+		"another address": {asked("https://old.example/in", "customer", "dd-mandate"),
+			"public_url is https://hooks.example/in/, and the subscription sends to https://old.example/in"},
+		"an event more": {asked("https://hooks.example/in", "customer"),
+			"events names dd-mandate, but the subscription does not"},
+		"an event less": {asked("https://hooks.example/in", "customer", "dd-mandate", "payment"),
+			"names payment, but events does not any more"},
+		"from before, and more": {&state.Subscription{URL: "https://hooks.example/in",
+			Events: []string{"customer", "dd-mandate", "payment"}}, ""},
+		"from before, and one short": {&state.Subscription{URL: "https://hooks.example/in", Events: []string{"customer"}},
+			"events names dd-mandate"},
 	} {
 		problem, detail := judgeConfigured(hook, tt.expected)
 		if (problem == state.SubscriptionReplaced) != (tt.says != "") || !strings.Contains(detail, tt.says) {
@@ -230,7 +244,8 @@ func TestAConfigurationThatNamesSomethingElseThanIsSubscribedIsToldOnceUntilItsE
 	w.expect(exitAttention, "sweep")
 	found := w.subscription()
 	w.expect(exitAttention, "sweep")
-	if again := w.subscription(); found.Problem != state.SubscriptionReplaced || !again.Since.Equal(found.Since) || w.needsPerson("subscription_changed") != 1 {
+	if again := w.subscription(); found.Problem != state.SubscriptionReplaced || !again.Since.Equal(found.Since) ||
+		w.needsPerson("subscription_changed") != 1 {
 		t.Errorf("it is told as %+v, then %+v", found, again)
 	}
 	w.edit("payersync.yaml", address+"-new", address)
@@ -246,8 +261,10 @@ func TestAConfigurationThatNamesSomethingElseThanIsSubscribedIsToldOnceUntilItsE
 func TestAnotherInstallationThatTookTheSubscriptionIsCalledThat(t *testing.T) {
 	t.Parallel()
 	ours := &state.Subscription{ID: "w1", URL: "https://one.example/in"}
-	problem, detail := judgeSubscription(ours, []state.Subscription{{ID: "w2", URL: "https://two.example/in", Name: subscriptionName, Enabled: true}})
-	if problem != state.SubscriptionReplaced || !strings.Contains(detail, "Another installation of payersync, with the address https://two.example/in") {
+	problem, detail := judgeSubscription(ours,
+		[]state.Subscription{{ID: "w2", URL: "https://two.example/in", Name: subscriptionName, Enabled: true}})
+	if problem != state.SubscriptionReplaced ||
+		!strings.Contains(detail, "Another installation of payersync, with the address https://two.example/in") {
 		t.Errorf("%s: %s", problem, detail)
 	}
 }

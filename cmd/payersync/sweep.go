@@ -55,7 +55,8 @@ them by itself. All connections share one service, so the names only have to exi
 				return err
 			}
 			subscription, _, lookErr := followSubscription(ctx, s)
-			looks := swept.Missing+swept.Unlisted+swept.Doubled+doubles.Records > 0 || subscription.Problem != "" && !subscription.Closed()
+			looks := swept.Missing+swept.Unlisted+swept.Doubled+doubles.Records > 0 || subscription.Problem != "" &&
+				!subscription.Closed()
 			news, err := foundNews(ctx, s, swept, subscription, began)
 			if err != nil {
 				return err
@@ -82,8 +83,10 @@ them by itself. All connections share one service, so the names only have to exi
 }
 
 // foundNews reports whether a sweep found something unknown at its beginning.
-func foundNews(ctx context.Context, s *session.Session, swept reconcile.SweepResult, subscription state.SubscriptionFacts, began time.Time) (bool, error) {
-	if swept.Missing > 0 || subscription.Problem != "" && !subscription.Since.Before(began.Truncate(time.Millisecond)) { // a missing customer is found once
+func foundNews(ctx context.Context, s *session.Session, swept reconcile.SweepResult,
+	subscription state.SubscriptionFacts, began time.Time) (bool, error) {
+	// a missing customer is found once
+	if swept.Missing > 0 || subscription.Problem != "" && !subscription.Since.Before(began.Truncate(time.Millisecond)) {
 		return true, nil
 	}
 	newest, before, err := s.Ledger.LackingLately(ctx)
@@ -91,10 +94,12 @@ func foundNews(ctx context.Context, s *session.Session, swept reconcile.SweepRes
 		return true, err
 	}
 	counts, err := s.Ledger.ReasonCounts(ctx)
-	return slices.ContainsFunc(counts, func(c state.ReasonCount) bool { return !c.Newest.Before(began.Truncate(time.Millisecond)) }), err
+	return slices.ContainsFunc(counts,
+		func(c state.ReasonCount) bool { return !c.Newest.Before(began.Truncate(time.Millisecond)) }), err
 }
 
-func (a *app) showSweep(drained reconcile.DrainResult, swept reconcile.SweepResult, doubles syncer.Duplicates, subscription state.SubscriptionFacts) error {
+func (a *app) showSweep(drained reconcile.DrainResult, swept reconcile.SweepResult, doubles syncer.Duplicates,
+	subscription state.SubscriptionFacts) error {
 	if a.JSON() {
 		return show.JSON(a.Out, struct {
 			reconcile.SweepResult
@@ -106,7 +111,9 @@ func (a *app) showSweep(drained reconcile.DrainResult, swept reconcile.SweepResu
 	if c, changed := condition.Subscription(subscription, show.Time); changed {
 		a.Say("%s", show.Visible(conditionText(c)))
 	}
-	_, err := fmt.Fprintf(a.Out, "%s in the billing service: %s repaired, %d changed by others, %d missing, %d not listed, %d with a doubled key, %s with a second customer\n",
-		connector.Plural(swept.Customers, "customer"), connector.Plural(swept.Repaired, "mandate status"), swept.Drifted, swept.Missing, swept.Unlisted, swept.Doubled, connector.Plural(doubles.Records, "payer"))
+	_, err := fmt.Fprintf(a.Out,
+		"%s in the billing service: %s repaired, %d changed by others, %d missing, %d not listed, %d with a doubled key, %s with a second customer\n",
+		connector.Plural(swept.Customers, "customer"), connector.Plural(swept.Repaired, "mandate status"), swept.Drifted,
+		swept.Missing, swept.Unlisted, swept.Doubled, connector.Plural(doubles.Records, "payer"))
 	return err
 }

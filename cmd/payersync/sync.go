@@ -68,7 +68,8 @@ func (a *app) syncRecord(ctx context.Context, text string, cfg *config.Config) e
 	}
 	switch len(found) {
 	case 0:
-		return usage.Errorf("%w; nor did payersync read a record with that name: payersync plan reads the accounting system", cfg.Has(text))
+		return usage.Errorf("%w; nor did payersync read a record with that name: payersync plan reads the accounting system",
+			cfg.Has(text))
 	case 1:
 	default:
 		return usage.Errorf("%q names %d records; use an id of only one", show.Visible(text), len(found))
@@ -120,7 +121,8 @@ func (a *app) showRecordResult(r syncer.Result, record state.RecordID) error {
 	if a.JSON() {
 		return a.showResult(r)
 	}
-	a.Say("Only record %s was to be sent. The other changes of the plan wait for the next run.", show.Visible(record.SourceID))
+	a.Say("Only record %s was to be sent. The other changes of the plan wait for the next run.",
+		show.Visible(record.SourceID))
 	return a.showResult(r)
 }
 
@@ -144,17 +146,21 @@ func (a *app) runCmd(kind connector.RunKind, c *cobra.Command) *cobra.Command {
 	c.Flags().BoolVar(&yes, "yes", false, "approve the plan even when it is above the limits")
 	a.quietFlag(c, "print only new or worse findings than in the run before")
 	c.RunE = func(cmd *cobra.Command, names []string) error {
-		return a.runConnections(cmd.Context(), names, func(ctx context.Context, s *session.Session, conn syncer.Connection) (int, error) {
-			res, err := a.runOne(ctx, s, conn, syncer.Options{Kind: kind, Trigger: "manual", Approve: a.fourEyes(ctx, s, a.approver(ctx, yes, s.Config.Billing.RatePerSecond))})
-			if err != nil {
-				return exitCode(err), err
-			}
-			code := codeOf(res)
-			if why := a.Unasked(); why != "" && show.IsTerminal(a.In) && (code == exitApproval && !res.Plan.WaitsForDecision() || code == exitStandstill && res.Plan != nil) {
-				a.Say("You were not asked: %s. payersync plan approve %d lets the plan go; with --yes this command does it by itself.", why, res.Plan.ID)
-			}
-			return code, a.showResult(res)
-		})
+		return a.runConnections(cmd.Context(), names,
+			func(ctx context.Context, s *session.Session, conn syncer.Connection) (int, error) {
+				res, err := a.runOne(ctx, s, conn,
+					syncer.Options{Kind: kind, Trigger: "manual",
+						Approve: a.fourEyes(ctx, s, a.approver(ctx, yes, s.Config.Billing.RatePerSecond))})
+				if err != nil {
+					return exitCode(err), err
+				}
+				code := codeOf(res)
+				if why := a.Unasked(); why != "" && show.IsTerminal(a.In) &&
+					(code == exitApproval && !res.Plan.WaitsForDecision() || code == exitStandstill && res.Plan != nil) {
+					a.Say("You were not asked: %s. payersync plan approve %d lets the plan go; with --yes this command does it by itself.", why, res.Plan.ID)
+				}
+				return code, a.showResult(res)
+			})
 	}
 	return c
 }
@@ -166,7 +172,8 @@ func (a *app) quietFlag(c *cobra.Command, prints string) {
 
 // runConnections opens everything and hands each named connection to do, all of
 // them without names.
-func (a *app) runConnections(ctx context.Context, names []string, do func(context.Context, *session.Session, syncer.Connection) (int, error)) error {
+func (a *app) runConnections(ctx context.Context, names []string,
+	do func(context.Context, *session.Session, syncer.Connection) (int, error)) error {
 	s, err := a.open(ctx)
 	if err != nil {
 		return err
@@ -204,7 +211,8 @@ func (a *app) passesOver(ctx context.Context, s *session.Session, connection str
 
 // eachConnection hands each named connection to do. One connection's failure
 // never keeps the others from their turn; the exit code is the most severe of all.
-func (a *app) eachConnection(ctx context.Context, s *session.Session, names []string, do func(config.Connection) (int, error)) error {
+func (a *app) eachConnection(ctx context.Context, s *session.Session, names []string,
+	do func(config.Connection) (int, error)) error {
 	configured, err := s.Config.Named(names)
 	if err != nil {
 		return err
@@ -227,7 +235,8 @@ func (a *app) eachConnection(ctx context.Context, s *session.Session, names []st
 }
 
 // runOne makes one run with progress on standard error.
-func (a *app) runOne(ctx context.Context, s *session.Session, conn syncer.Connection, o syncer.Options) (syncer.Result, error) {
+func (a *app) runOne(ctx context.Context, s *session.Session, conn syncer.Connection, o syncer.Options) (syncer.Result,
+	error) {
 	o.Actor, o.Holder, o.Decided = actor(), holder(), decisionsTo(s.Log)
 	if !a.Quiet {
 		progress := show.NewProgress(a.ErrOut, a.now)
@@ -290,7 +299,8 @@ func (a *app) showResult(r syncer.Result) error {
 	c := r.Counts
 	outcome := outcomeText(r)
 	end := max(1, strings.IndexAny(outcome+".", ".:;\n"))
-	fmt.Fprintf(a.Out, "Run %d of %s: %s%s\n", r.RunID, r.Connection, a.Toned(toneOf(codeOf(r)), outcome[:end]), outcome[end:])
+	fmt.Fprintf(a.Out, "Run %d of %s: %s%s\n", r.RunID, r.Connection, a.Toned(toneOf(codeOf(r)), outcome[:end]),
+		outcome[end:])
 	counts := fmt.Sprintf("%d read: %d unchanged, %d created, %d linked, %d updated, %d excluded, %d on hold, %d failed",
 		c.Pulled, c.Unchanged, c.Created, c.Adopted, c.Updated, c.Excluded, c.Held, c.Failed)
 	if c.Waiting > 0 {
@@ -301,7 +311,8 @@ func (a *app) showResult(r syncer.Result) error {
 		fmt.Fprintf(a.Out, "  To finish it: payersync sync %s\n", r.Connection)
 	}
 	if c.OwnEchoes > 0 {
-		a.Hanging("  ", fmt.Sprintf("%s changed only by payersync's own write-back (own echo).", connector.Plural(c.OwnEchoes, "record")))
+		a.Hanging("  ", fmt.Sprintf("%s changed only by payersync's own write-back (own echo).",
+			connector.Plural(c.OwnEchoes, "record")))
 	}
 	if r.Note != "" && r.Reason == "" { // else the line above says it
 		a.Hanging("  ", r.Note)
@@ -328,7 +339,8 @@ func outcomeText(r syncer.Result) string {
 	switch {
 	case r.Outcome == connector.RunAwaitingApproval && r.Plan.WaitsForDecision():
 		wait := map[bool]string{true: "waits", false: "wait"}[r.Plan.Creates == 1]
-		return fmt.Sprintf("%s of plan %d %s for a person. %s", connector.Plural(r.Plan.Creates, "new customer"), r.Plan.ID, wait, limitsText(r.Plan))
+		return fmt.Sprintf("%s of plan %d %s for a person. %s", connector.Plural(r.Plan.Creates, "new customer"), r.Plan.ID,
+			wait, limitsText(r.Plan))
 	case r.Outcome == connector.RunAwaitingApproval:
 		return fmt.Sprintf("plan %d waits for approval. %s\n  payersync plan approve %d", r.Plan.ID, r.Plan.Limits, r.Plan.ID)
 	case errors.As(r.Err, &stands):

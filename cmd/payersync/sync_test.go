@@ -67,7 +67,8 @@ func TestAPlanSendsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, people(25))
 	plan := w.expect(exitApproval, "plan", "--limit", "2")
-	for _, want := range []string{"25 to create", "create  A00001", `people[0].email: "payer1@example.org"`, "… and more: 50 changes", "Above the limits: 25 customers would be created (the limit is 20)."} {
+	for _, want := range []string{"25 to create", "create  A00001", `people[0].email: "payer1@example.org"`,
+		"… and more: 50 changes", "Above the limits: 25 customers would be created (the limit is 20)."} {
 		if !strings.Contains(plan.out, want) {
 			t.Errorf("the plan does not say %q:\n%s", want, plan.out)
 		}
@@ -120,7 +121,8 @@ func TestAPlanAboveTheLimitsIsSentOnlyAfterItsApproval(t *testing.T) {
 	rows := people(25)
 	w := newWorld(t, rows)
 	held := w.expect(exitApproval, "sync")
-	if !strings.Contains(held.out, "25 customers would be created (the limit is 20).") || !strings.Contains(held.out, "payersync plan approve ") {
+	if !strings.Contains(held.out, "25 customers would be created (the limit is 20).") ||
+		!strings.Contains(held.out, "payersync plan approve ") {
 		t.Errorf("the run that waits says:\n%s", held.out)
 	}
 	if n := w.box.Writes(); n != 0 {
@@ -137,7 +139,8 @@ func TestAPlanAboveTheLimitsIsSentOnlyAfterItsApproval(t *testing.T) {
 	}
 	w.expect(exitDone, "sync")
 	w.expectOnePerRow(rows)
-	if again := w.expect(exitFailed, "plan", "approve", strconv.FormatInt(plans[0].ID, 10)); !strings.Contains(again.errOut, "payersync status lists the waiting plans") {
+	if again := w.expect(exitFailed, "plan", "approve",
+		strconv.FormatInt(plans[0].ID, 10)); !strings.Contains(again.errOut, "payersync status lists the waiting plans") {
 		t.Errorf("a second approval says: %s", again.errOut)
 	}
 }
@@ -178,7 +181,8 @@ func TestRecordsThatCannotBeSentStopNobodyElse(t *testing.T) {
 	}
 	w := newWorld(t, slices.Concat(good, wrong))
 	run := w.expect(exitAttention, "sync")
-	if !strings.Contains(run.out, "complete") || !strings.Contains(run.out, "4 created") || !strings.Contains(run.out, "4 on hold") {
+	if !strings.Contains(run.out, "complete") || !strings.Contains(run.out, "4 created") ||
+		!strings.Contains(run.out, "4 on hold") {
 		t.Errorf("the run says:\n%s", run.out)
 	}
 	w.expectOnePerRow(good)
@@ -199,7 +203,8 @@ func TestRecordsThatCannotBeSentStopNobodyElse(t *testing.T) {
 
 	mended := []row{
 		{ID: "B1", Name: "Named", Email: "nameless@example.org"}, {ID: "B2", Name: "Malformed", Email: "well@example.org"},
-		{ID: "B3", Name: "Two Addresses", Email: "two@example.org", Street: "3 Row"}, {ID: "B4", Name: "Twin", Email: "twin@example.org"},
+		{ID: "B3", Name: "Two Addresses", Email: "two@example.org", Street: "3 Row"},
+		{ID: "B4", Name: "Twin", Email: "twin@example.org"},
 	}
 	all := slices.Concat(good, mended)
 	w.export(all...)
@@ -217,26 +222,33 @@ func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 	expectKeys(t, w.expect(exitAttention, "plan", "--output", "json"), append(runKeys, "changes", "held", "not_asked"))
 	expectKeys(t, w.expect(exitAttention, "sync", "--output", "json"), runKeys)
 	expectKeys(t, w.expect(exitDone, "payers", "list", "--output", "json"), []string{
-		"connection", "source_id", "key_name", "key_value", "billing_id", "link_state", "mandate_id", "mandate_status", "attention_reason", "updated_at", "key_scope",
+		"connection", "source_id", "key_name", "key_value", "billing_id", "link_state", "mandate_id", "mandate_status",
+		"attention_reason", "updated_at", "key_scope",
 		"record_state", "decision", "given_up", "left", "mandate_since", "changed_at",
 	})
 	expectKeys(t, w.expect(exitDone, "payers", "show", "A00001", "--output", "json"), []string{
 		"connection", "source_id", "key", "link_state", "billing_id", "mandate_id", "applied", "history", "attention",
 		"record", "mapping_version", "rules", "customer", "changes", "stands", "next", "read",
 	})
-	expectKeys(t, w.expect(exitDone, "mapping", "fields", "--output", "json"), []string{"connection", "records", "fields", "functions"})
+	expectKeys(t, w.expect(exitDone, "mapping", "fields", "--output", "json"),
+		[]string{"connection", "records", "fields", "functions"})
 	expectKeys(t, w.expect(exitAttention, "mapping", "check", "--output", "json"), []string{
 		"connection", "file", "mapping_version", "ok", "mistakes", "records", "rules", "not_understood", "shared", "not_sent",
 	})
 	expectKeys(t, w.expect(exitDone, "mapping", "preview", "--output", "json"), []string{
-		"connection", "mapping_version", "records", "linked", "creates", "adopts", "updates", "unchanged", "excluded", "held", "in_flight", "links",
-		"limits", "fields", "blanked", "groups", "included", "dropped", "mended", "failures", "key_changes", "customers", "not_asked",
+		"connection", "mapping_version", "records", "linked", "creates", "adopts", "updates", "unchanged", "excluded", "held",
+		"in_flight", "links",
+		"limits", "fields", "blanked", "groups", "included", "dropped", "mended", "failures", "key_changes", "customers",
+		"not_asked",
 	})
 	expectKeys(t, w.expect(exitDone, "mapping", "check", "--coverage", "--output", "json"), []string{
-		"connection", "mapping_version", "records", "included", "failed", "rules", "never_fired", "unused_fields", "not_understood", "shared",
+		"connection", "mapping_version", "records", "included", "failed", "rules", "never_fired", "unused_fields",
+		"not_understood", "shared",
 	})
-	expectKeys(t, w.expect(exitDone, "mapping", "history", "--output", "json"), []string{"connection", "file", "file_hash", "versions"})
-	expectKeys(t, w.expect(exitDone, "attention", "list", "--output", "json"), []string{"connection", "source_id", "reason", "detail", "since"})
+	expectKeys(t, w.expect(exitDone, "mapping", "history", "--output", "json"),
+		[]string{"connection", "file", "file_hash", "versions"})
+	expectKeys(t, w.expect(exitDone, "attention", "list", "--output", "json"),
+		[]string{"connection", "source_id", "reason", "detail", "since"})
 	matter := w.expect(exitDone, "attention", "show", "B1", "--output", "json")
 	expectKeys(t, matter, []string{"connection", "source_id", "told", "evidence", "closed"})
 	told := decode[struct{ Told []map[string]any }](t, matter).Told
@@ -249,38 +261,54 @@ func TestJSONOutputHasItsPublicKeys(t *testing.T) {
 	expectKeys(t, w.expect(exitDone, "sweep", "--output", "json"), []string{
 		"customers", "repaired", "drifted", "missing", "unlisted", "doubled", "duplicates", "drained", "subscription",
 	})
-	mandate := []string{"mandate_id", "billing_id", "connection", "source_id", "status", "status_since", "first_seen_at", "last_seen_at"}
+	mandate := []string{"mandate_id", "billing_id", "connection", "source_id", "status", "status_since", "first_seen_at",
+		"last_seen_at"}
 	for _, listed := range []string{"list", "export"} {
 		expectKeys(t, w.expect(exitDone, "mandates", listed, "--output", "json"), mandate)
 	}
 	expectKeys(t, w.expect(exitDone, "attention", "retry", "A00001", "--output", "json"), []string{"source_id"})
 	word := []string{"connection", "source_id", "mandate_id", "said_before"}
-	expectKeys(t, w.expect(exitDone, "attention", "close", "--give-up", "B1", "--reason", "a test", "--output", "json"), word)
-	expectKeys(t, w.expect(exitDone, "attention", "list", "--closed", "--output", "json"), []string{"kind", "connection", "source_id", "at", "by", "why"})
-	expectKeys(t, w.expect(exitDone, "mandates", "cancel", "A00001", "--reason", "asked to", "--output", "json"), []string{"source_id", "mandate_id"})
+	expectKeys(t, w.expect(exitDone, "attention", "close", "--give-up", "B1", "--reason", "a test", "--output", "json"),
+		word)
+	expectKeys(t, w.expect(exitDone, "attention", "list", "--closed", "--output", "json"),
+		[]string{"kind", "connection", "source_id", "at", "by", "why"})
+	expectKeys(t, w.expect(exitDone, "mandates", "cancel", "A00001", "--reason", "asked to", "--output", "json"),
+		[]string{"source_id", "mandate_id"})
 	held := []string{
-		"exported_at", "connection", "source_id", "forgotten", "record", "label", "payer", "attention", "changes", "requests", "mandates", "letters", "letter_stops", "deliveries", "index", "words", "keyed_hashes", "audit", "left_out",
+		"exported_at", "connection", "source_id", "forgotten", "record", "label", "payer", "attention", "changes", "requests",
+		"mandates", "letters", "letter_stops", "deliveries", "index", "words", "keyed_hashes", "audit", "left_out",
 	}
 	expectKeys(t, w.expect(exitDone, "ledger", "export", "A00002", "--output", "json"), held)
-	expectKeys(t, w.expect(exitDone, "ledger", "retain", "--dry-run", "--output", "json"), []string{"webhook_bodies", "change_details", "letter_texts", "letters", "failure_reasons", "letter_approvals", "letters_told", "webhook_refusals", "webhook_bodies_days", "change_details_days", "dry_run"})
-	forgotten := []string{"connection", "source_id", "billing_id", "mandate_id", "mandate_status", "erases", "alike", "elsewhere", "forgotten", "files_later", "said_before"}
-	expectKeys(t, w.expect(exitDone, "ledger", "forget", "A00002", "--mandate-stays", "--reason", "ticket 88", "--yes", "--output", "json"), forgotten)
-	expectKeys(t, w.expect(exitDone, "ledger", "forget", "--undo", "A00002", "--reason", "a mistake", "--output", "json"), []string{"connection", "source_id", "said_before"})
-	expectKeys(t, w.expect(exitDone, "ledger", "rekey", "--yes", "--output", "json"), []string{"sealed_values", "resumed", "key_file", "old_key_file", "rekeyed"})
+	expectKeys(t, w.expect(exitDone, "ledger", "retain", "--dry-run", "--output", "json"),
+		[]string{"webhook_bodies", "change_details", "letter_texts", "letters", "failure_reasons", "letter_approvals",
+			"letters_told", "webhook_refusals", "webhook_bodies_days", "change_details_days", "dry_run"})
+	forgotten := []string{"connection", "source_id", "billing_id", "mandate_id", "mandate_status", "erases", "alike",
+		"elsewhere", "forgotten", "files_later", "said_before"}
+	expectKeys(t, w.expect(exitDone, "ledger", "forget", "A00002", "--mandate-stays", "--reason", "ticket 88", "--yes",
+		"--output", "json"), forgotten)
+	expectKeys(t, w.expect(exitDone, "ledger", "forget", "--undo", "A00002", "--reason", "a mistake", "--output", "json"),
+		[]string{"connection", "source_id", "said_before"})
+	expectKeys(t, w.expect(exitDone, "ledger", "rekey", "--yes", "--output", "json"),
+		[]string{"sealed_values", "resumed", "key_file", "old_key_file", "rekeyed"})
 	expectKeys(t, w.expect(exitDone, "version", "--output", "json"), []string{"version", "commit", "go"})
 	expectKeys(t, w.expect(exitDone, "check", "--output", "json"), []string{"check", "ok", "warning", "detail", "next"})
 
 	facts := []string{"ledger", "commits", "schema", "records", "payers", "mandates", "deliveries", "acts", "audit_hash"}
 	backup := w.expect(exitDone, "ledger", "backup", t.TempDir(), "--output", "json")
 	expectKeys(t, backup, append(facts, "path", "bytes", "encrypted", "removed", "warnings", "key_file"))
-	expectKeys(t, w.expect(exitDone, "ledger", "verify", "--output", "json"), append(facts, "file", "encrypted", "ok", "damage"))
-	expectKeys(t, w.expect(exitDone, "ledger", "restore", decode[backupReport](t, backup).Path, "--dry-run", "--output", "json"),
+	expectKeys(t, w.expect(exitDone, "ledger", "verify", "--output", "json"),
+		append(facts, "file", "encrypted", "ok", "damage"))
+	expectKeys(t, w.expect(exitDone, "ledger", "restore", decode[backupReport](t, backup).Path, "--dry-run", "--output",
+		"json"),
 		append(facts, "file", "path", "dry_run", "done", "there", "lost_commits", "kept", "finished"))
 
 	status := w.expect(exitDone, "status", "--output", "json")
-	expectKeys(t, status, []string{"payers", "mandates", "attention", "runs", "approvals", "inbox", "closed", "put_off", "left", "mappings", "problems", "rejected", "sources", "consents", "silence", "subscription", "webhook_refusals", "config", "jobs", "conditions", "served", "standing", "not_asked", "list"})
+	expectKeys(t, status, []string{"payers", "mandates", "attention", "runs", "approvals", "inbox", "closed", "put_off",
+		"left", "mappings", "problems", "rejected", "sources", "consents", "silence", "subscription", "webhook_refusals",
+		"config", "jobs", "conditions", "served", "standing", "not_asked", "list"})
 	for _, line := range decode[struct{ List []map[string]any }](t, status).List {
-		for _, key := range []string{"kind", "subject", "connection", "title", "count", "who", "next", "otherwise", "urgent", "commands"} {
+		for _, key := range []string{"kind", "subject", "connection", "title", "count", "who", "next", "otherwise", "urgent",
+			"commands"} {
 			if _, has := line[key]; !has {
 				t.Errorf("a line of the list has no %s: %v", key, line)
 			}
@@ -335,7 +363,8 @@ func TestAMappingEditThatHoldsEverybodyIsTold(t *testing.T) {
 		t.Errorf("the job failed: %v", err)
 	}
 	for line := range strings.Lines(log.String()) {
-		if strings.Contains(line, `"level":"warning"`) && !(strings.Contains(line, why) && strings.Contains(line, `"lost":50`)) {
+		if strings.Contains(line, `"level":"warning"`) &&
+			!(strings.Contains(line, why) && strings.Contains(line, `"lost":50`)) {
 			t.Errorf("the log warns of %s", line)
 		}
 	}
@@ -343,7 +372,8 @@ func TestAMappingEditThatHoldsEverybodyIsTold(t *testing.T) {
 		t.Errorf("the log says\n%s", log)
 	}
 	for _, command := range [][]string{{"sync"}, {"plan"}} {
-		if r := w.expect(exitStandstill, command...); !strings.Contains(r.out, why) || !strings.Contains(r.out, "payersync plan approve") {
+		if r := w.expect(exitStandstill, command...); !strings.Contains(r.out, why) ||
+			!strings.Contains(r.out, "payersync plan approve") {
 			t.Errorf("%s says\n%s%s", command, r.out, r.errOut)
 		}
 	}

@@ -37,7 +37,8 @@ func TestACertificateThatDoesNotHoldIsRefused(t *testing.T) {
 		{"expired", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Hour) }, "has expired"},
 		{"not valid yet", func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Hour) }, "not yet valid"},
 		{"for another address", func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 9)} }, "127.0.0.9"},
-		{"for a name", func(c *x509.Certificate) { c.IPAddresses, c.DNSNames = nil, []string{"billing.example"} }, "127.0.0.1"},
+		{"for a name", func(c *x509.Certificate) { c.IPAddresses, c.DNSNames = nil, []string{"billing.example"} },
+			"127.0.0.1"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -53,14 +54,16 @@ func TestACertificateThatDoesNotHoldIsRefused(t *testing.T) {
 			}
 			for _, command := range []string{"check", "sync"} {
 				r := w.alone(exitFailed, command)
-				if said := r.out + r.errOut; !strings.Contains(said, "certificate or encryption is not acceptable") || !strings.Contains(said, tt.why) {
+				if said := r.out + r.errOut; !strings.Contains(said, "certificate or encryption is not acceptable") ||
+					!strings.Contains(said, tt.why) {
 					t.Errorf("%s does not say %q:\n%s", command, tt.why, said)
 				}
 			}
 			if n := w.seen.Load(); n != 0 {
 				t.Errorf("%d requests reached the service", n)
 			}
-			if said := complaints.String(); !strings.Contains(said, "bad certificate") || strings.Contains(said, "HTTP request to an HTTPS server") {
+			if said := complaints.String(); !strings.Contains(said, "bad certificate") ||
+				strings.Contains(said, "HTTP request to an HTTPS server") {
 				t.Errorf("the server complained of %q, want refused certificates and no request without TLS", said)
 			}
 		})
@@ -90,8 +93,10 @@ type authority struct {
 func newAuthority(t *testing.T) authority {
 	t.Helper()
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority of a test"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: time.Now().Add(48 * time.Hour), KeyUsage: x509.KeyUsageCertSign,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority of a test"}, IsCA: true,
+		BasicConstraintsValid: true,
+		NotBefore:             time.Now().Add(-48 * time.Hour), NotAfter: time.Now().Add(48 * time.Hour),
+		KeyUsage: x509.KeyUsageCertSign,
 	}
 	a := authority{certificate: template, key: newKey(t)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
@@ -115,8 +120,9 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 func (a authority) issue(t *testing.T, spoil func(*x509.Certificate)) tls.Certificate {
 	t.Helper()
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "service of a test"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-24 * time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "service of a test"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore:   time.Now().Add(-24 * time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	spoil(template)

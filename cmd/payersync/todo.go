@@ -92,7 +92,8 @@ func (w *todoWalk) items(ctx context.Context, l needLine) (items []todoItem, err
 	case office.KindPlan:
 		return w.plans(ctx)
 	}
-	return []todoItem{{name: l.Title, show: func(context.Context) ([]todoChoice, error) { return w.choices(l.Commands), nil }}}, nil
+	return []todoItem{{name: l.Title,
+		show: func(context.Context) ([]todoChoice, error) { return w.choices(l.Commands), nil }}}, nil
 }
 
 // findings returns the items with a finding.
@@ -103,13 +104,15 @@ func (w *todoWalk) findings(ctx context.Context, r connector.Reason) (items []to
 		return err
 	})
 	for _, row := range rows {
-		items = append(items, todoItem{name: row.SourceID, advance: true, show: func(ctx context.Context) ([]todoChoice, error) { return w.showFinding(ctx, row, r) }})
+		items = append(items, todoItem{name: row.SourceID, advance: true,
+			show: func(ctx context.Context) ([]todoChoice, error) { return w.showFinding(ctx, row, r) }})
 	}
 	return items, err
 }
 
 // showFinding shows a finding with its facts, and returns the ways out.
-func (w *todoWalk) showFinding(ctx context.Context, row state.AttentionRow, r connector.Reason) (choices []todoChoice, err error) {
+func (w *todoWalk) showFinding(ctx context.Context, row state.AttentionRow, r connector.Reason) (choices []todoChoice,
+	err error) {
 	return choices, w.with(ctx, w.mappingSession, func(s *session.Session) error {
 		same, err := s.Ledger.FindRecords(ctx, row.SourceID)
 		if err != nil {
@@ -147,10 +150,11 @@ func (w *todoWalk) plans(ctx context.Context) (items []todoItem, err error) {
 		for _, p := range plans {
 			if s.Config.Has(p.Connection) == nil {
 				id := fmt.Sprint(p.ID)
-				items = append(items, todoItem{name: "plan " + id, advance: true, show: func(ctx context.Context) ([]todoChoice, error) {
-					w.perform(ctx, "payersync", "plan", "show", id)
-					return w.choices([]string{"payersync plan approve " + id, "payersync plan reject " + id + " --reason why"}), nil
-				}})
+				items = append(items, todoItem{name: "plan " + id, advance: true,
+					show: func(ctx context.Context) ([]todoChoice, error) {
+						w.perform(ctx, "payersync", "plan", "show", id)
+						return w.choices([]string{"payersync plan approve " + id, "payersync plan reject " + id + " --reason why"}), nil
+					}})
 			}
 		}
 		return err
@@ -200,7 +204,8 @@ func (w *todoWalk) ask(ctx context.Context, item todoItem, at, of int) error {
 	w.printChoices(choices)
 	keys := strings.Join(connector.Map(choices, func(c todoChoice) string { return string(c.key) }), ",")
 	for {
-		answer, ended, err := w.Reads(ctx, fmt.Sprintf("(%d/%d) What to do with %s?", at+1, of, show.Visible(item.name)), strings.TrimPrefix(keys+",s,q,?", ","))
+		answer, ended, err := w.Reads(ctx, fmt.Sprintf("(%d/%d) What to do with %s?", at+1, of, show.Visible(item.name)),
+			strings.TrimPrefix(keys+",s,q,?", ","))
 		if err != nil {
 			return err
 		}

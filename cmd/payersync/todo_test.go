@@ -13,7 +13,8 @@ import (
 // givenUp says whether the record is given up.
 func (w *world) givenUp(id string) bool {
 	w.t.Helper()
-	for _, c := range decodeLines[state.ClosedRow](w.t, w.expect(exitDone, "attention", "list", "--closed", "--output", "json")) {
+	for _, c := range decodeLines[state.ClosedRow](w.t,
+		w.expect(exitDone, "attention", "list", "--closed", "--output", "json")) {
 		if c.SourceID == id && c.Kind == state.ClosedGivenUp {
 			return true
 		}
@@ -56,8 +57,12 @@ func TestTodoWalksThroughTheListAndDoesWhatItIsAnswered(t *testing.T) {
 	if r := p.wait(); r.code != exitDone {
 		t.Fatalf("it ended with %d:\n%s", r.code, r.out)
 	}
-	p.sees("── 1 of 2", "     2  The signing link was never sent", "  r  payersync report --task not_sent", "\"x\" is none of the answers.", "── 2 of 2", "     1  The e-mail address is mistyped",
-		"acme, record A00002 Payer 2", "  g  payersync attention close --give-up A00002 --reason 'why'", "Nothing was done.", "$ payersync attention close --give-up A00002 --reason 'the account is closed'", "payersync sends nothing for this payer any more.", "Nothing is sent to anybody.", "You can take it back: “Undo giving up”.", "This was the whole list.")
+	p.sees("── 1 of 2", "     2  The signing link was never sent", "  r  payersync report --task not_sent",
+		"\"x\" is none of the answers.", "── 2 of 2", "     1  The e-mail address is mistyped",
+		"acme, record A00002 Payer 2", "  g  payersync attention close --give-up A00002 --reason 'why'", "Nothing was done.",
+		"$ payersync attention close --give-up A00002 --reason 'the account is closed'",
+		"payersync sends nothing for this payer any more.", "Nothing is sent to anybody.",
+		"You can take it back: “Undo giving up”.", "This was the whole list.")
 	if !w.givenUp("A00002") || !w.audited("the account is closed") {
 		t.Error("the answer was not carried out")
 	}
@@ -78,7 +83,8 @@ func TestTodoApprovesAPlanThatItHasShown(t *testing.T) {
 	if r := p.wait(); r.code != exitDone {
 		t.Fatalf("it ended with %d:\n%s", r.code, r.out)
 	}
-	p.sees("!    1  A plan waits for approval", "$ payersync plan show 1", "  a  payersync plan approve 1", "$ payersync plan approve 1")
+	p.sees("!    1  A plan waits for approval", "$ payersync plan show 1", "  a  payersync plan approve 1",
+		"$ payersync plan approve 1")
 	if n := w.box.Writes(); n != 0 {
 		t.Errorf("%d requests were sent by an approval", n)
 	}
@@ -91,10 +97,12 @@ func TestTodoDoesNothingWithoutAnAnswer(t *testing.T) {
 	w := newWorld(t, rows)
 	w.expect(exitAttention, "sync")
 	before, writes := w.expect(exitDone, "audit", "--output", "json").out, w.box.Writes()
-	if r := w.expect(exitDone, "todo"); !strings.Contains(r.out, "Needs somebody") || !strings.Contains(r.out, "payersync attention list --reason email_malformed") {
+	if r := w.expect(exitDone, "todo"); !strings.Contains(r.out, "Needs somebody") ||
+		!strings.Contains(r.out, "payersync attention list --reason email_malformed") {
 		t.Errorf("without a terminal it prints\n%s", r.out)
 	}
-	if lines := decodeLines[needLine](t, w.expect(exitDone, "todo", "--output", "json")); len(lines) != 2 || lines[1].Subject != string(connector.ReasonEmailMalformed) {
+	if lines := decodeLines[needLine](t, w.expect(exitDone, "todo", "--output", "json")); len(lines) != 2 ||
+		lines[1].Subject != string(connector.ReasonEmailMalformed) {
 		t.Errorf("as JSON it prints %+v", lines)
 	}
 	for _, keys := range []string{"q\r", "\x04"} {
@@ -131,8 +139,10 @@ func TestEachAnswerOfAnItemHasALetterOfItsOwn(t *testing.T) {
 func TestAChoiceSaysWhatItsWayOfACommandDoes(t *testing.T) {
 	t.Parallel()
 	w := &todoWalk{root: (&app{program: program{Console: &show.Console{}, getenv: os.LookupEnv}}).root()}
-	got := w.choices([]string{"payersync payers match --connection acme", "payersync payers match --finish --connection acme"})
-	if got[0].does != "List matches: records without a customer, and the customers that may be theirs." || got[1].does == got[0].does || !strings.HasPrefix(got[1].does, "Finish matching") {
+	got := w.choices([]string{"payersync payers match --connection acme",
+		"payersync payers match --finish --connection acme"})
+	if got[0].does != "List matches: records without a customer, and the customers that may be theirs." ||
+		got[1].does == got[0].does || !strings.HasPrefix(got[1].does, "Finish matching") {
 		t.Errorf("the choices say %q and %q", got[0].does, got[1].does)
 	}
 }

@@ -87,7 +87,8 @@ func TestSyncsOfTwoConnectionsAtOnceBothComplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.export(mine...)
-	w.edit("payersync.yaml", "connections:\n", "connections:\n  - {name: brook, source: {kind: csv, path: other.csv, id: [AccountNumber]}, mapping: mapping.yaml}\n")
+	w.edit("payersync.yaml", "connections:\n",
+		"connections:\n  - {name: brook, source: {kind: csv, path: other.csv, id: [AccountNumber]}, mapping: mapping.yaml}\n")
 	w.meetAtTheList(2)
 	for i, r := range w.atOnce([][]string{{"sync", "acme"}, {"sync", "brook"}}) {
 		if r.code != exitDone || !strings.Contains(r.out, "15 created") {
@@ -137,7 +138,8 @@ func TestServeAndSyncShareALedger(t *testing.T) {
 	t.Parallel()
 	rows := people(6) // the two creates that are held leave room for other requests
 	w := newWorld(t, rows)
-	w.edit("payersync.yaml", "mapping: mapping.yaml}", `mapping: mapping.yaml, schedule: "@yearly"}`) // its first run is overdue
+	// its first run is overdue
+	w.edit("payersync.yaml", "mapping: mapping.yaml}", `mapping: mapping.yaml, schedule: "@yearly"}`)
 	release := w.holdCreatesAfter(4)
 	serve := w.serve()
 	waits := func() bool { return w.withCustomer() == 4 }

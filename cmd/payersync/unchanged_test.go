@@ -10,7 +10,8 @@ import (
 	"payersync/connector/sandbox"
 )
 
-var unchanged = flag.Int("unchanged", 2000, "how many rows BenchmarkSyncUnchanged has; the figures of the README are those of 1000000")
+var unchanged = flag.Int("unchanged", 2000,
+	"how many rows BenchmarkSyncUnchanged has; the figures of the README are those of 1000000")
 
 // BenchmarkSyncUnchanged runs whole processes of payersync sync over a CSV file with only linked, unchanged
 // rows. The first kind has the same bytes as before. The second has the same rows in a new export, so each is
@@ -21,7 +22,8 @@ func BenchmarkSyncUnchanged(b *testing.B) {
 	w := newWorld(b, people(*unchanged), func(o *sandbox.Options) { o.DiscardRequests = true })
 	w.edit("payersync.yaml", "max_creates: 20", fmt.Sprintf("max_creates: %d", *unchanged))
 	w.edit("payersync.yaml", "level: debug", "level: warn")
-	w.edit("mapping.yaml", "mandate:\n  request: any(customer.people, .email != \"\")\n", "") // no signing links: theirs is another benchmark
+	// no signing links: theirs is another benchmark
+	w.edit("mapping.yaml", "mandate:\n  request: any(customer.people, .email != \"\")\n", "")
 	w.expect(exitDone, "sync")
 	w.expect(exitDone, "sync")
 	whole, err := os.ReadFile(w.path("customers.csv"))

@@ -90,13 +90,15 @@ func TestTheUnitsInstallLinesPutEveryFileInItsPlace(t *testing.T) {
 		}
 	}
 	for _, folder := range []string{root + "/etc/payersync/books", passed} {
-		c := exec.CommandContext(t.Context(), filepath.Join(work, "payersync"), "mapping", "check", "--config", folder+"/payersync.yaml")
+		c := exec.CommandContext(t.Context(), filepath.Join(work, "payersync"), "mapping", "check", "--config",
+			folder+"/payersync.yaml")
 		c.Dir = root
 		if out, err := c.CombinedOutput(); err != nil && c.ProcessState.ExitCode() != exitAttention {
 			t.Errorf("with the files in %s: %v\n%s", folder, err, out)
 		}
 	}
-	l, err := state.Open(t.Context(), state.Options{Path: filepath.Join(root, "var/payersync/books/payersync.db"), KeyFile: passed + "/payersync.key"})
+	l, err := state.Open(t.Context(),
+		state.Options{Path: filepath.Join(root, "var/payersync/books/payersync.db"), KeyFile: passed + "/payersync.key"})
 	if err != nil {
 		t.Fatalf("the key that was passed on opens no ledger: %v", err)
 	}
@@ -172,7 +174,8 @@ func TestATimersRunFailsWhereAPersonMustAct(t *testing.T) {
 		if success != slices.Contains(no, code) {
 			t.Errorf("exit status %d: the unit takes it for a success: %v", code, success)
 		}
-		described := regexp.MustCompile(fmt.Sprintf(`(?m)^#   %d +\S|^# .*\b%d\b.*\bare failures\.`, code, code)).MatchString(unit)
+		described := regexp.MustCompile(fmt.Sprintf(`(?m)^#   %d +\S|^# .*\b%d\b.*\bare failures\.`, code,
+			code)).MatchString(unit)
 		if code != exitDone && !described {
 			t.Errorf("exit status %d: the unit does not say what it is to it", code)
 		}
@@ -199,8 +202,10 @@ func TestSystemdAcceptsTheUnits(t *testing.T) {
 	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, target := range []string{"sysinit", "basic", "shutdown", "timers", "time-sync", "time-set", "network-online", "multi-user"} {
-		if err := os.WriteFile(filepath.Join(installed, target+".target"), []byte("[Unit]\nDescription="+target+"\n"), 0o644); err != nil {
+	for _, target := range []string{"sysinit", "basic", "shutdown", "timers", "time-sync", "time-set", "network-online",
+		"multi-user"} {
+		if err := os.WriteFile(filepath.Join(installed, target+".target"), []byte("[Unit]\nDescription="+target+"\n"),
+			0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -210,7 +215,8 @@ func TestSystemdAcceptsTheUnits(t *testing.T) {
 		}
 	}
 	for _, name := range unitNames(t) {
-		verify := exec.CommandContext(t.Context(), "systemd-analyze", "--root="+root, "--man=no", "verify", strings.Replace(name, "@", "@books", 1))
+		verify := exec.CommandContext(t.Context(), "systemd-analyze", "--root="+root, "--man=no", "verify",
+			strings.Replace(name, "@", "@books", 1))
 		if out, err := verify.CombinedOutput(); err != nil || len(out) > 0 {
 			t.Errorf("systemd-analyze verify %s: %v\n%s", name, err, out)
 		}
@@ -218,7 +224,8 @@ func TestSystemdAcceptsTheUnits(t *testing.T) {
 			continue
 		}
 		// 15 is 1.5 of 10
-		rate := exec.CommandContext(t.Context(), "systemd-analyze", "security", "--no-pager", "--offline=true", "--threshold=15", filepath.Join(installed, name))
+		rate := exec.CommandContext(t.Context(), "systemd-analyze", "security", "--no-pager", "--offline=true",
+			"--threshold=15", filepath.Join(installed, name))
 		out, err := rate.CombinedOutput()
 		if err != nil {
 			t.Errorf("systemd-analyze security %s: %v\n%s", name, err, out)

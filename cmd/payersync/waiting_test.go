@@ -23,7 +23,8 @@ func TestARunThatLeavesPayersBehindSaysWhenToRunAgain(t *testing.T) {
 	w.expect(exitAttention, "sync")
 	w.expect(exitAttention, "sync")
 	for range 2 {
-		if r := w.expect(exitAttention, "sync"); !strings.Contains(r.out, "incomplete: 4 signing links asked for without an answer; run it again at ") {
+		if r := w.expect(exitAttention, "sync"); !strings.Contains(r.out,
+			"incomplete: 4 signing links asked for without an answer; run it again at ") {
 			t.Errorf("it says:\n%s", r.out)
 		}
 	}
@@ -32,7 +33,8 @@ func TestARunThatLeavesPayersBehindSaysWhenToRunAgain(t *testing.T) {
 		t.Errorf("the status does not say what the last run left undone, and until when it waits:\n%s", status)
 	}
 	problems := decode[statusReport](t, w.expect(exitDone, "status", "--output", "json")).Problems
-	if len(problems) != 1 || problems[0].Undone != "4 signing links asked for without an answer" || problems[0].RetryAt == nil {
+	if len(problems) != 1 || problems[0].Undone != "4 signing links asked for without an answer" ||
+		problems[0].RetryAt == nil {
 		t.Errorf("the problems are %+v", problems)
 	}
 	if r := w.expect(exitAttention, "sync", "--quiet"); r.out+r.errOut != "" {

@@ -56,7 +56,8 @@ func (s *stage) shown(t *testing.T, args []string, want office.Preview) {
 	writes, log := s.box.Writes(), s.do([]string{"audit", "--output", "json"}, exitDone).out
 	r := s.called(true, slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == "--yes" })...)
 	if r.code == exitDone || s.box.Writes() != writes || s.do([]string{"audit", "--output", "json"}, exitDone).out != log {
-		t.Errorf("without a yes it ended with %d, sent %d requests, and the log says\n%s", r.code, s.box.Writes()-writes, s.do([]string{"audit", "--output", "json"}, exitDone).out)
+		t.Errorf("without a yes it ended with %d, sent %d requests, and the log says\n%s", r.code, s.box.Writes()-writes,
+			s.do([]string{"audit", "--output", "json"}, exitDone).out)
 	}
 	for _, line := range lines(want) {
 		if !strings.Contains(r.errOut, show.Visible(line)) {
@@ -69,7 +70,8 @@ func (s *stage) shown(t *testing.T, args []string, want office.Preview) {
 func (s *stage) sent(t *testing.T, v office.Preview, now, all int) {
 	t.Helper()
 	switch {
-	case v.When != connector.SendsNow && now > 0, v.When == connector.SendsNothing && all > now && !strings.Contains(v.Becomes, "sends nothing for this payer"):
+	case v.When != connector.SendsNow && now > 0, v.When == connector.SendsNothing && all > now &&
+		!strings.Contains(v.Becomes, "sends nothing for this payer"):
 		t.Errorf("%d requests were sent at once and %d in all, and the preview said %q", now, all, v.Sends)
 	case v.When == connector.SendsNow && now == 0 && v.Act != connector.ActSubscribe:
 		t.Errorf("nothing was sent, and the preview said %q", v.Sends)
@@ -115,7 +117,8 @@ func undoes(t *testing.T, row *acted, at int, way connector.Way) {
 		row.undone = "no: " + facts.Final
 		return
 	}
-	if sampled := []connector.Reason{connector.ReasonEmailMalformed, connector.ReasonKeyShared, connector.ReasonForeignChange}; way.Act == connector.ActGiveUp && !slices.Contains(sampled, reason) {
+	if sampled := []connector.Reason{connector.ReasonEmailMalformed, connector.ReasonKeyShared,
+		connector.ReasonForeignChange}; way.Act == connector.ActGiveUp && !slices.Contains(sampled, reason) {
 		row.undone = fmt.Sprintf("as for %s", sampled[0])
 		return
 	}
@@ -127,7 +130,8 @@ func undoes(t *testing.T, row *acted, at int, way connector.Way) {
 	p := s.proposed(id, reason, at)
 	before, customers := s.told(id), s.untouched()
 	s.do(s.line(t, commandLine(wordsOf(office.WayOut{Decision: p.Decision, Why: way.Why})), "decided in haste"), exitDone)
-	back := office.WayOut{Why: true, Decision: office.Decision{Act: facts.Undo, Record: p.Record, Other: p.Other, Customer: p.Customer}}
+	back := office.WayOut{Why: true,
+		Decision: office.Decision{Act: facts.Undo, Record: p.Record, Other: p.Other, Customer: p.Customer}}
 	args := s.line(t, commandLine(wordsOf(back)), "decided again")
 	s.do(args, exitDone)
 	if !s.audited("decided again") {
@@ -170,7 +174,8 @@ func settles(t *testing.T, row *acted, at int, way connector.Way) {
 	args := s.line(t, out.Command, why)
 	t.Logf("payersync %s", strings.Join(args, " "))
 	preview := s.proposed(id, reason, at).Preview()
-	if preview.When != way.Sends && !(reason == connector.ReasonKeyShared && way.Act == connector.ActGiveUp) { // the next run then decides on the other record
+	// the next run then decides on the other record
+	if preview.When != way.Sends && !(reason == connector.ReasonKeyShared && way.Act == connector.ActGiveUp) {
 		t.Errorf("the preview says %q, and the way %q", preview.Sends, way.Sends)
 	}
 	s.shown(t, args, preview)
@@ -243,7 +248,9 @@ func (s *stage) settle(t *testing.T, reason connector.Reason, id string) {
 	if told := s.told(id); slices.Contains(told, string(reason)) {
 		t.Errorf("after it was settled %s is told %v", id, told)
 	}
-	if all := s.do([]string{"attention", "list", "--output", "json"}, exitDone).out; all == "" && (swept.code != exitDone || synced.code != exitDone) {
-		t.Errorf("nothing needs a person, and sweep ends with %d and sync with %d:\n%s%s%s", swept.code, synced.code, swept.out, swept.errOut, synced.out)
+	if all := s.do([]string{"attention", "list", "--output", "json"}, exitDone).out; all == "" &&
+		(swept.code != exitDone || synced.code != exitDone) {
+		t.Errorf("nothing needs a person, and sweep ends with %d and sync with %d:\n%s%s%s", swept.code, synced.code,
+			swept.out, swept.errOut, synced.out)
 	}
 }

@@ -90,7 +90,8 @@ func (s *stage) onPages(use func(sign func(pages.Role) *reader)) {
 	opened, err := a.open(s.t.Context())
 	s.must(err)
 	defer opened.Close()
-	asked, err := worker.New(worker.Config{Drain: func(context.Context) error { return nil }, DrainEvery: time.Hour, Now: s.now})
+	asked, err := worker.New(worker.Config{Drain: func(context.Context) error { return nil }, DrainEvery: time.Hour,
+		Now: s.now})
 	s.must(err)
 	behind := newBehindPages(opened.Ledger, func() *session.Session { return opened }, func() runner { return asked })
 	behind.nudge = func() { s.must(drainInbox(s.t.Context(), opened)) }
@@ -106,7 +107,8 @@ func (s *stage) onPages(use func(sign func(pages.Role) *reader)) {
 	server := httptest.NewServer(shown)
 	defer server.Close()
 	use(func(role pages.Role) *reader {
-		link, err := pages.NewLink(s.t.Context(), opened.Ledger, pages.User{Name: "anna the " + string(role), Role: role}, "tester")
+		link, err := pages.NewLink(s.t.Context(), opened.Ledger, pages.User{Name: "anna the " + string(role), Role: role},
+			"tester")
 		s.must(err)
 		jar, err := cookiejar.New(nil)
 		s.must(err)
@@ -154,9 +156,11 @@ var hrefOf, actionOf = regexp.MustCompile(`href="([^"]*)"`), regexp.MustCompile(
 
 // perform presses the button of an act, and does what the pages behind it ask for. It fails unless the page before the
 // last button shows the effect.
-func (r *reader) perform(page string, reason connector.Reason, act connector.Act, why, customer string, shown office.Preview) string {
+func (r *reader) perform(page string, reason connector.Reason, act connector.Act, why, customer string,
+	shown office.Preview) string {
 	r.t.Helper()
-	tag := regexp.MustCompile(fmt.Sprintf(`<(a|form)[^>]*data-act="%s" data-reason="%s"[^>]*>`, act, reason)).FindString(page)
+	tag := regexp.MustCompile(fmt.Sprintf(`<(a|form)[^>]*data-act="%s" data-reason="%s"[^>]*>`, act,
+		reason)).FindString(page)
 	if tag == "" {
 		r.t.Fatalf("the page has no button for %s of %s:\n%s", act, reason, page)
 	}

@@ -1,142 +1,24 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
 	"payersync/connector/office"
 	"payersync/connector/sandbox"
 	"payersync/internal/longtest"
 	"payersync/state"
 )
-
-// stage is an installation with commands called in this process, on a test clock.
-type stage struct {
-	*world
-	mu    sync.Mutex
-	clock time.Time
-
-	another string // a customer that is nobody's
-}
-
-func newStage(t *testing.T) *stage {
-	t.Helper()
-	s := &stage{clock: time.Now().UTC()}
-	s.world = newWorld(t, nil, func(o *sandbox.Options) { o.Now = s.now })
-	return s
-}
-
-func (s *stage) now() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.clock
-}
-
-func (s *stage) wait(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.clock = s.clock.Add(d)
-}
-
-// app returns the program of a person without a terminal, with its output.
-func (s *stage) app(out, errOut io.Writer) *app {
-	return &app{program: program{Console: &show.Console{In: strings.NewReader(""), Out: out, ErrOut: errOut}, getenv: func(name string) (string, bool) {
-		v, ok := s.env[name]
-		return v, ok
-	}}, now: s.now, config: s.path("payersync.yaml")}
-}
-
-// call runs a command to its end.
-func (s *stage) call(args ...string) result { return s.called(false, args...) }
-
-// called is call, from todo or not.
-func (s *stage) called(walks bool, args ...string) result {
-	var out, errOut bytes.Buffer
-	a := s.app(&out, &errOut)
-	a.walks = walks
-	root := a.root()
-	root.SetArgs(append(args, "--config", s.path("payersync.yaml")))
-	root.SetOut(&out)
-	root.SetErr(&errOut)
-	err := root.ExecuteContext(s.t.Context())
-	a.report(err)
-	return result{exitCode(err), out.String(), errOut.String()}
-}
-
-// do is call for a command that has to end with one of these codes.
-func (s *stage) do(args []string, codes ...int) result {
-	s.t.Helper()
-	r := s.call(args...)
-	if !slices.Contains(codes, r.code) {
-		s.t.Fatalf("payersync %s ended with %d, want one of %v\nstdout: %s\nstderr: %s", strings.Join(args, " "), r.code, codes, r.out, r.errOut)
-	}
-	return r
-}
-
-// sync makes a run, which may leave something to a person.
-func (s *stage) sync() result { return s.do([]string{"sync", "--yes"}, exitDone, exitAttention) }
-
-// told returns the reasons that the list gives for a record or a delivery.
-func (s *stage) told(id string) (codes []string) {
-	s.t.Helper()
-	for _, a := range decodeLines[state.AttentionRow](s.t, s.do([]string{"attention", "list", "--output", "json"}, exitDone)) {
-		if a.SourceID == id {
-			codes = append(codes, a.Reason)
-		}
-	}
-	return codes
-}
-
-// customer returns the sandbox's customer of a record, by its name there.
-func (s *stage) customer(name string) sandbox.Customer {
-	s.t.Helper()
-	for _, c := range s.box.Customers() {
-		if c.Name == name {
-			return c
-		}
-	}
-	s.t.Fatalf("the service has no customer called %q", name)
-	return sandbox.Customer{}
-}
-
-func (s *stage) edited(name string, change func(map[string]any)) {
-	s.t.Helper()
-	c := s.customer(name)
-	var fields map[string]any
-	s.must(json.Unmarshal(c.Raw, &fields))
-	change(fields)
-	raw, err := json.Marshal(fields)
-	s.must(err)
-	s.must(s.box.Edit(c.ID, raw))
-}
-
-func (s *stage) added(format string, args ...any) string {
-	s.t.Helper()
-	id, err := s.box.Add(json.RawMessage(fmt.Sprintf(format, args...)))
-	s.must(err)
-	return id
-}
-
-// keyed makes the mapping read the key of a record from its second street.
-func (s *stage) keyed() {
-	s.edit("mapping.yaml", "accountNumber: AccountNumber", "accountNumber: Depot")
-	s.edit("mapping.yaml", `, {line1: Depot, city: "Hull"}`, "")
-}
 
 // The payer with the finding, and another one to be left alone.
 var (
@@ -165,7 +47,8 @@ var situations = map[connector.Reason]func(*stage) string{
 	},
 	connector.ReasonKeyShared: func(s *stage) string {
 		s.keyed()
-		return s.reads(with(matterRow, "K1"), row{ID: "M2", Name: "Second", Email: "second@example.org", Street: "3 Row", Depot: "K1"}, with(otherRow, "K9"))
+		return s.reads(with(matterRow, "K1"),
+			row{ID: "M2", Name: "Second", Email: "second@example.org", Street: "3 Row", Depot: "K1"}, with(otherRow, "K9"))
 	},
 	connector.ReasonKeyChanged: func(s *stage) string {
 		s.keyed()
@@ -188,7 +71,8 @@ var situations = map[connector.Reason]func(*stage) string{
 	},
 	connector.ReasonTwoPrimary: func(s *stage) string {
 		s.edit("payersync.yaml", "  profile: sandbox\n", "  profile: sandbox\n  dialect: {person_primary: main}\n")
-		s.edit("mapping.yaml", "    - {name: trim(Name)", "    - {name: Phone, primary: true}\n    - {primary: true, name: trim(Name)")
+		s.edit("mapping.yaml", "    - {name: trim(Name)",
+			"    - {name: Phone, primary: true}\n    - {primary: true, name: trim(Name)")
 		m := matterRow
 		m.Phone = "1"
 		return s.reads(m, otherRow)
@@ -261,7 +145,8 @@ var situations = map[connector.Reason]func(*stage) string{
 	connector.ReasonKeyUnsettled: func(s *stage) string {
 		s.reads(otherRow)
 		id := s.added(`{"name":"Matter Ltd","externalData":{"accountNumber":"M1"}}`)
-		s.box.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Status: http.StatusNotFound, Method: http.MethodGet, Path: customersPath + "/" + id})
+		s.box.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Status: http.StatusNotFound, Method: http.MethodGet,
+			Path: customersPath + "/" + id})
 		return s.reads(matterRow, otherRow)
 	},
 	connector.ReasonKeyUnderWay: func(s *stage) string {
@@ -271,7 +156,8 @@ var situations = map[connector.Reason]func(*stage) string{
 		first := with(matterRow, "K1")
 		first.ID = "M0"
 		s.reads(first, with(otherRow, "K9"))
-		s.do([]string{"attention", "close", "--give-up", "M0", "--reason", "a test record"}, exitDone) // and its request may arrive all the same
+		// and its request may arrive all the same
+		s.do([]string{"attention", "close", "--give-up", "M0", "--reason", "a test record"}, exitDone)
 		second := with(matterRow, "K1")
 		second.Name, second.Email = "Second", "second@example.org"
 		return s.reads(first, second, with(otherRow, "K9"))
@@ -284,7 +170,8 @@ var situations = map[connector.Reason]func(*stage) string{
 	},
 	connector.ReasonRejected: func(s *stage) string {
 		s.reads(otherRow)
-		s.box.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Status: http.StatusUnprocessableEntity, Method: http.MethodPost, Path: customersPath})
+		s.box.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Status: http.StatusUnprocessableEntity, Method: http.MethodPost,
+			Path: customersPath})
 		return s.reads(matterRow, otherRow)
 	},
 	connector.ReasonOutcomeUnknown: func(s *stage) string {
@@ -319,7 +206,8 @@ var situations = map[connector.Reason]func(*stage) string{
 	},
 	connector.ReasonLinkRefused: func(s *stage) string {
 		s.reads(otherRow)
-		s.box.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Status: http.StatusUnprocessableEntity, Method: http.MethodPut, Path: linkCalls})
+		s.box.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Status: http.StatusUnprocessableEntity, Method: http.MethodPut,
+			Path: linkCalls})
 		return s.reads(matterRow, otherRow)
 	},
 	connector.ReasonMandateCancelled: func(s *stage) string {
@@ -349,7 +237,9 @@ var situations = map[connector.Reason]func(*stage) string{
 		s.reads(matterRow, otherRow)
 		const key = "event:not-understood"
 		s.stored(func(tx *state.Tx) error {
-			_, err := tx.Receive(state.Delivery{Key: key, Type: "dd-mandate", Body: fmt.Appendf(nil, `{"about":{"who":%q}}`, s.customer("Matter Ltd").ID), State: connector.InboxQuarantined, Detail: "It names no customer."})
+			_, err := tx.Receive(state.Delivery{Key: key, Type: "dd-mandate",
+				Body: fmt.Appendf(nil, `{"about":{"who":%q}}`, s.customer("Matter Ltd").ID), State: connector.InboxQuarantined,
+				Detail: "It names no customer."})
 			return err
 		})
 		return key
@@ -359,7 +249,8 @@ var situations = map[connector.Reason]func(*stage) string{
 		s.stored(func(tx *state.Tx) error {
 			const there = "hash of the address"
 			return errors.Join(tx.NoteLetterAddress(state.RecordID{Connection: "acme", SourceID: id}, there),
-				tx.AddLetterStop(state.LetterStop{Scope: state.StopAddress, Recipient: there, Why: state.StopBounced, Note: "5.1.1", Actor: "mail server"}))
+				tx.AddLetterStop(state.LetterStop{Scope: state.StopAddress, Recipient: there, Why: state.StopBounced, Note: "5.1.1",
+					Actor: "mail server"}))
 		})
 		return id
 	},
@@ -421,7 +312,8 @@ func (s *stage) swept() string {
 // stored writes to the ledger, as a webhook would.
 func (s *stage) stored(do func(*state.Tx) error) {
 	s.t.Helper()
-	l, err := state.Open(s.t.Context(), state.Options{Path: s.path("payersync.db"), KeyFile: s.path("payersync.key"), Now: s.now})
+	l, err := state.Open(s.t.Context(),
+		state.Options{Path: s.path("payersync.db"), KeyFile: s.path("payersync.key"), Now: s.now})
 	s.must(err)
 	s.must(l.Do(s.t.Context(), do))
 	s.must(l.Close())
@@ -446,7 +338,8 @@ func (s *stage) untouched() string {
 	var told []string
 	for _, r := range decodeLines[map[string]any](s.t, s.do([]string{"payers", "list", "--output", "json"}, exitDone)) {
 		if r["source_id"] == otherRow.ID {
-			told = append(told, fmt.Sprint(r["link_state"], r["billing_id"], r["mandate_id"], r["mandate_status"], r["attention_reason"], r["decision"]))
+			told = append(told, fmt.Sprint(r["link_state"], r["billing_id"], r["mandate_id"], r["mandate_status"],
+				r["attention_reason"], r["decision"]))
 		}
 	}
 	return string(c.Raw) + strings.Join(told, " ")
@@ -479,7 +372,8 @@ func TestEveryActOfEveryFinding(t *testing.T) {
 			for i, way := range reason.Ways() {
 				row := &acted{reason: reason, act: way.Act}
 				table = append(table, row)
-				for name, perform := range map[string]func(*testing.T, *acted, int, connector.Way){"terminal": settles, "page": settlesOnPages, "undo": undoes} {
+				for name, perform := range map[string]func(*testing.T, *acted, int, connector.Way){"terminal": settles,
+					"page": settlesOnPages, "undo": undoes} {
 					t.Run(fmt.Sprintf("%s/%s/%s", reason, way.Act, name), func(t *testing.T) {
 						t.Parallel()
 						perform(t, row, i, way)
@@ -494,7 +388,8 @@ func TestEveryActOfEveryFinding(t *testing.T) {
 		if r.terminal == "" || r.page == "" || r.undone == "" { // only some were performed, or one of them failed
 			return
 		}
-		fmt.Fprintf(&text, "| %s | %s | %s | `%s` | %s | %s | %s |\n", r.reason, r.act, office.Acts[r.act].Role, r.terminal, r.page, r.sent, r.undone)
+		fmt.Fprintf(&text, "| %s | %s | %s | `%s` | %s | %s | %s |\n", r.reason, r.act, office.Acts[r.act].Role, r.terminal,
+			r.page, r.sent, r.undone)
 	}
 	const golden = "testdata/acts.txt"
 	if *update {

@@ -26,16 +26,18 @@ func TestAWayOfACommandTakesItsOwnFlagsAndNoOthers(t *testing.T) {
 	} {
 		did := ""
 		var limit, reason, field, why string
-		list := &cobra.Command{Use: "list", Args: cobra.MaximumNArgs(1), SilenceErrors: true, SilenceUsage: true, RunE: func(_ *cobra.Command, args []string) error {
-			did = "list " + strings.Join(args, " ") + " limit " + limit + " reason " + reason
-			return nil
-		}}
+		list := &cobra.Command{Use: "list", Args: cobra.MaximumNArgs(1), SilenceErrors: true, SilenceUsage: true,
+			RunE: func(_ *cobra.Command, args []string) error {
+				did = "list " + strings.Join(args, " ") + " limit " + limit + " reason " + reason
+				return nil
+			}}
 		list.Flags().StringVar(&limit, "limit", "0", "")
 		list.Flags().StringVar(&reason, "reason", "", "")
-		take := &cobra.Command{Use: "take", Short: "Take theirs; they stay", Long: "Takes.", Args: cobra.ExactArgs(1), RunE: func(_ *cobra.Command, args []string) error {
-			did = "take " + strings.Join(args, " ") + " field " + field + " reason " + why
-			return nil
-		}}
+		take := &cobra.Command{Use: "take", Short: "Take theirs; they stay", Long: "Takes.", Args: cobra.ExactArgs(1),
+			RunE: func(_ *cobra.Command, args []string) error {
+				did = "take " + strings.Join(args, " ") + " field " + field + " reason " + why
+				return nil
+			}}
 		take.Flags().StringVar(&field, "field", "", "")
 		take.Flags().StringVar(&why, "reason", "", "")
 		both := also(list, "take", take)
@@ -54,7 +56,8 @@ func TestAWayOfACommandTakesItsOwnFlagsAndNoOthers(t *testing.T) {
 // A person finds a command in a list of one screen's length for each group.
 func TestThereAreEightyCommandsAtMost(t *testing.T) {
 	t.Parallel()
-	a := &app{program: program{Console: &show.Console{Out: io.Discard, ErrOut: io.Discard}, getenv: func(string) (string, bool) { return "", false }}}
+	a := &app{program: program{Console: &show.Console{Out: io.Discard, ErrOut: io.Discard},
+		getenv: func(string) (string, bool) { return "", false }}}
 	var leaves []string
 	for _, c := range commandsBelow(a.root()) {
 		hidden := false

@@ -29,8 +29,10 @@ func (a *app) webhooksCmd() *cobra.Command {
 		Short:   "Subscribe to webhooks, list, replay, close and test deliveries",
 		Example: "  payersync webhooks subscribe\n  payersync webhooks list --state quarantined",
 	}
-	return subcommands(c, also(also(a.webhooksSubscribeCmd(), "show", a.webhooksSubscriptionCmd()), "test", a.webhooksTestCmd()),
-		also(a.webhooksListCmd(), "shapes", a.webhooksShapesCmd()), a.webhooksShowCmd(), a.webhooksReplayCmd(), a.webhooksCloseCmd())
+	return subcommands(c, also(also(a.webhooksSubscribeCmd(), "show", a.webhooksSubscriptionCmd()), "test",
+		a.webhooksTestCmd()),
+		also(a.webhooksListCmd(), "shapes", a.webhooksShapesCmd()), a.webhooksShowCmd(), a.webhooksReplayCmd(),
+		a.webhooksCloseCmd())
 }
 
 func (a *app) webhooksSubscribeCmd() *cobra.Command {
@@ -88,12 +90,15 @@ func (a *app) subscribe(ctx context.Context, s *session.Session, yes bool) (err 
 	if r.unread != nil {
 		return fmt.Errorf("the subscription exists, but billing.webhook.signature cannot read the service's secret: %w; correct it: until then serve asks for a repetition of each delivery that fits no other secret", r.unread)
 	}
-	return a.Answer(map[string]any{"id": sub.ID, "url": sub.URL, "events": sub.Events, "enabled": sub.Enabled, "before": before, "secret_kept": r.kept}, "Subscribed to %v at %s (subscription %s).\n", sub.Events, sub.URL, show.Visible(sub.ID))
+	return a.Answer(map[string]any{"id": sub.ID, "url": sub.URL, "events": sub.Events, "enabled": sub.Enabled,
+		"before": before, "secret_kept": r.kept}, "Subscribed to %v at %s (subscription %s).\n", sub.Events, sub.URL,
+		show.Visible(sub.ID))
 }
 
 // subscribeNow subscribes for a person, after agrees has said yes. It is nil for a no. One
 // process does so at a time.
-func subscribeNow(ctx context.Context, s *session.Session, by string, agrees func() (bool, error)) (sub billing.Subscription, r *rotation, err error) {
+func subscribeNow(ctx context.Context, s *session.Session, by string,
+	agrees func() (bool, error)) (sub billing.Subscription, r *rotation, err error) {
 	hook := s.Config.Billing.Webhook
 	lock, err := s.Ledger.TryRotation()
 	switch {
@@ -127,7 +132,8 @@ func subscribeOnPages(s *session.Session) func(context.Context, string) (string,
 	return func(ctx context.Context, by string) (string, error) {
 		_, r, err := subscribeNow(ctx, s, by, func() (bool, error) { return true, nil })
 		if err == nil && r.unread != nil {
-			err = fmt.Errorf("the subscription exists, but billing.webhook.signature cannot read the service's secret: %w", r.unread)
+			err = fmt.Errorf("the subscription exists, but billing.webhook.signature cannot read the service's secret: %w",
+				r.unread)
 		}
 		return "Subscribed to webhooks again.", err
 	}
@@ -148,7 +154,8 @@ func (a *app) sayOfKeys(r *rotation, hook *config.Webhook) {
 }
 
 var inboxStates = []connector.InboxState{
-	connector.InboxReceived, connector.InboxReflected, connector.InboxSuperseded, connector.InboxParked, connector.InboxQuarantined, connector.InboxIgnored,
+	connector.InboxReceived, connector.InboxReflected, connector.InboxSuperseded, connector.InboxParked,
+	connector.InboxQuarantined, connector.InboxIgnored,
 }
 
 func (a *app) webhooksListCmd() *cobra.Command {
@@ -186,7 +193,8 @@ func (a *app) webhooksListCmd() *cobra.Command {
 			return list.On(a.Console).Print(deliveries)
 		}),
 	}
-	c.Flags().StringVar(&f.State, "state", "", "only this state (received, reflected, superseded, parked, quarantined, ignored)")
+	c.Flags().StringVar(&f.State, "state", "",
+		"only this state (received, reflected, superseded, parked, quarantined, ignored)")
 	c.Flags().IntVar(&f.Limit, "limit", f.Limit, "at most so many; 0 for all")
 	return asCSV(c)
 }
@@ -214,7 +222,8 @@ func (a *app) webhooksTestCmd() *cobra.Command {
 billing.webhook.public_url, or with --local straight to server.webhooks. It shows
 whether the endpoint is reached, the signature is right and the inbox takes it.`,
 		Example: "  payersync webhooks subscribe --test --local",
-		RunE:    a.runs(a.openWithSecrets, func(ctx context.Context, s *session.Session, _ []string) error { return a.sendTest(ctx, s, local) }),
+		RunE: a.runs(a.openWithSecrets,
+			func(ctx context.Context, s *session.Session, _ []string) error { return a.sendTest(ctx, s, local) }),
 	}
 	c.Flags().BoolVar(&local, "local", false, "send to server.webhooks on this machine, past any proxy")
 	return c
@@ -234,13 +243,15 @@ func (a *app) sendTest(ctx context.Context, s *session.Session, local bool) erro
 		_, err = fmt.Fprintf(a.Out, "%s answered %s: signed deliveries arrive.\n", sent.url, sent.text)
 	}
 	if !sent.taken() {
-		return fmt.Errorf("%s answered %s; %s", sent.url, sent.text, cmp.Or(meanings[sent.status], "see the log of payersync serve, and of the proxy before it"))
+		return fmt.Errorf("%s answered %s; %s", sent.url, sent.text,
+			cmp.Or(meanings[sent.status], "see the log of payersync serve, and of the proxy before it"))
 	}
 	return err
 }
 
 // testDelivery makes a signed event of a kind that payersync stores and ignores, with its key in the inbox.
-func (a *app) testDelivery(ctx context.Context, s *session.Session, local bool) (req *http.Request, key string, err error) {
+func (a *app) testDelivery(ctx context.Context, s *session.Session, local bool) (req *http.Request, key string,
+	err error) {
 	hook := s.Config.Billing.Webhook
 	if hook == nil {
 		return nil, "", usage.Errorf("the configuration has no billing.webhook; add public_url, events and signature")

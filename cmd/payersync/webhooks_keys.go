@@ -44,7 +44,8 @@ func heldAgainst(ctx context.Context, ledger *state.Ledger, hook *config.Webhook
 		return server.Keys{}, usage.Error{Err: err}
 	}
 	if err := (billing.DeliveryKey{Keys: kept.DeliveryKeys}).Validate(signature.Secrets); err != nil {
-		return server.Keys{}, usage.Errorf("billing.webhook.signature.secrets contains a delivery key of the service: %w", err)
+		return server.Keys{}, usage.Errorf("billing.webhook.signature.secrets contains a delivery key of the service: %w",
+			err)
 	}
 	if hook.Key == nil {
 		return held, nil
@@ -109,7 +110,8 @@ func beginRotation(ctx context.Context, s *session.Session, hook *config.Webhook
 // on.
 func (r *rotation) keep(ctx context.Context, signature billing.Signature) func(connector.Secret) error {
 	return func(secret connector.Secret) error {
-		if err := r.ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return tx.KeepSecret(r.id, secret) }); err != nil {
+		if err := r.ledger.Do(context.WithoutCancel(ctx),
+			func(tx *state.Tx) error { return tx.KeepSecret(r.id, secret) }); err != nil {
 			return fmt.Errorf("cannot store the service's new secret: %w", err)
 		}
 		r.kept = true

@@ -68,7 +68,8 @@ func (a *app) showDelivery(ctx context.Context, s *session.Session, name string,
 
 func (a *app) printDelivery(r deliveryReport) {
 	rows := [][]string{
-		{"Delivery", r.DeliveryKey}, {"Received", r.ReceivedAt}, {"Type", r.EventType}, {"Customer", r.BillingID}, {"Mandate", r.MandateID},
+		{"Delivery", r.DeliveryKey}, {"Received", r.ReceivedAt}, {"Type", r.EventType}, {"Customer", r.BillingID},
+		{"Mandate", r.MandateID},
 		{"State", r.State}, {"Why", r.Detail}, {"Came again", fmt.Sprint(r.Repeats)},
 	}
 	if r.Erased {
@@ -99,7 +100,8 @@ func deliveriesOf(s *session.Session) *office.Deliveries {
 // noDelivery says where to find the keys of deliveries.
 func noDelivery(err error, name string) error {
 	if errors.Is(err, office.ErrNoDelivery) {
-		return fmt.Errorf("no delivery has the key %q, or several begin with it; payersync webhooks list shows the keys", name)
+		return fmt.Errorf("no delivery has the key %q, or several begin with it; payersync webhooks list shows the keys",
+			name)
 	}
 	return err
 }
@@ -126,7 +128,8 @@ the others stay in quarantine, with the reason.`,
 				if quarantined {
 					return a.replayQuarantined(cmd.Context(), s)
 				}
-				if err := connector.Each(args, func(name string) error { return a.replayDelivery(cmd.Context(), s, name) }); err != nil {
+				if err := connector.Each(args,
+					func(name string) error { return a.replayDelivery(cmd.Context(), s, name) }); err != nil {
 					return err
 				}
 				drained, err := s.Reconciler.Drain(cmd.Context())
@@ -194,7 +197,8 @@ of a delivery's key.`,
 }
 
 func (a *app) closeDelivery(ctx context.Context, s *session.Session, name, reason string) error {
-	out, sure, err := a.act(ctx, s, office.Decision{Act: connector.ActCloseDelivery, Delivery: name}, asksInWalk, reason, false)
+	out, sure, err := a.act(ctx, s, office.Decision{Act: connector.ActCloseDelivery, Delivery: name}, asksInWalk, reason,
+		false)
 	key := out.Key
 	switch {
 	case errors.Is(err, office.ErrNoDelivery):

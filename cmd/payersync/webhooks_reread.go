@@ -85,7 +85,8 @@ func stay(reasons map[string]int) (n int) {
 
 // rereadPart returns the readable deliveries to the inbox, counts the reasons of the others, and returns the
 // number of readable ones.
-func rereadPart(ctx context.Context, s *session.Session, part []state.QuarantinedDelivery, reasons map[string]int) (understood int, err error) {
+func rereadPart(ctx context.Context, s *session.Session, part []state.QuarantinedDelivery,
+	reasons map[string]int) (understood int, err error) {
 	anew := map[string][]state.Delivery{}
 	for _, q := range part {
 		d := []state.Delivery{{State: connector.InboxQuarantined, Detail: bodyNotKept}}
@@ -119,7 +120,8 @@ func rereadPart(ctx context.Context, s *session.Session, part []state.Quarantine
 		if understood == 0 {
 			return nil
 		}
-		return tx.Audit(state.Entry{Actor: actor(), Action: "replay deliveries", Subject: "quarantined", Reason: connector.Plural(understood, "delivery") + " understood anew"})
+		return tx.Audit(state.Entry{Actor: actor(), Action: "replay deliveries", Subject: "quarantined",
+			Reason: connector.Plural(understood, "delivery") + " understood anew"})
 	})
 	return understood, err
 }

@@ -96,9 +96,11 @@ func (a *app) printShapes(r shapesReport) {
 		fmt.Fprintln(a.Out, "No delivery is quarantined.")
 		return
 	}
-	fmt.Fprintf(a.Out, "%s not understood, in %s.%s\n", connector.Plural(r.Deliveries, "delivery"), connector.Plural(len(r.Shapes), "shape"), besides(r.Surveyed))
+	fmt.Fprintf(a.Out, "%s not understood, in %s.%s\n", connector.Plural(r.Deliveries, "delivery"),
+		connector.Plural(len(r.Shapes), "shape"), besides(r.Surveyed))
 	for i, shape := range r.Shapes[:min(len(r.Shapes), shapesShown)] {
-		fmt.Fprintf(a.Out, "\nShape %d: %s, first %s, last %s\n", i+1, connector.Plural(shape.Count, "delivery"), show.Time(shape.First), show.Time(shape.Last))
+		fmt.Fprintf(a.Out, "\nShape %d: %s, first %s, last %s\n", i+1, connector.Plural(shape.Count, "delivery"),
+			show.Time(shape.First), show.Time(shape.Last))
 		rows := connector.Map(shape.Members, func(m billing.EventMember) []string { return []string{m.Path, m.Kind} })
 		show.Table(a.Out, []string{"Member", "Value"}, rows)
 	}
@@ -138,7 +140,8 @@ func (a *app) printProposals(r shapesReport) {
 			fmt.Fprintf(a.Out, "      %s: [%s]\n", key, strings.Join(quoted(paths), ", "))
 		}
 	}
-	fmt.Fprintf(a.Out, "\nWith it %d of %d are understood: payersync webhooks replay --quarantined reads them anew.\n", r.Understood, r.Deliveries)
+	fmt.Fprintf(a.Out, "\nWith it %d of %d are understood: payersync webhooks replay --quarantined reads them anew.\n",
+		r.Understood, r.Deliveries)
 }
 
 // quoted writes texts as YAML strings, whatever the names of strangers' members.

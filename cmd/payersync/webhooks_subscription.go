@@ -19,8 +19,9 @@ import (
 
 // subscriptionReport is the output of `webhooks subscribe --show --output json`; its keys are public.
 type subscriptionReport struct {
-	Configured   state.Asked               `json:"configured"`
-	Expected     *state.Subscription       `json:"expected"`      // as it was made, or seen first; null while none is known
+	Configured state.Asked `json:"configured"`
+	// as it was made, or seen first; null while none is known
+	Expected     *state.Subscription       `json:"expected"`
 	SubscribedBy []state.Subscribing       `json:"subscribed_by"` // the subscribers with this ledger, the latest first
 	Shown        []state.Subscription      `json:"shown"`         // by the service; now, or when shown_at says
 	ShownAt      time.Time                 `json:"shown_at,omitzero"`
@@ -30,7 +31,8 @@ type subscriptionReport struct {
 	Since        time.Time                 `json:"since,omitzero"` // when a sweep found the problem; zero for just now
 	Closed       bool                      `json:"closed"`         // a person knows the problem
 
-	SecretAt      time.Time `json:"secret_at,omitzero"`    // when the service sent the ledger's newest secret; zero for none
+	// when the service sent the ledger's newest secret; zero for none
+	SecretAt      time.Time `json:"secret_at,omitzero"`
 	BeforeUntil   time.Time `json:"before_until,omitzero"` // how long one before it is accepted; zero for not any more
 	SecretUnknown bool      `json:"secret_unknown"`        // the service may sign with an unknown one
 }
@@ -145,7 +147,8 @@ func shownInWords(s state.Subscription) string {
 		text += ", is disabled"
 	}
 	text += "; seen so since " + show.Time(s.SeenSince)
-	for _, told := range []struct{ what, value string }{{"made on ", show.Stored(s.CreatedAt)}, {"changed on ", show.Stored(s.UpdatedAt)}, {"of the app ", show.Visible(s.ClientID)}} {
+	for _, told := range []struct{ what, value string }{{"made on ", show.Stored(s.CreatedAt)},
+		{"changed on ", show.Stored(s.UpdatedAt)}, {"of the app ", show.Visible(s.ClientID)}} {
 		if told.value != "" {
 			text += "; " + told.what + told.value
 		}
@@ -169,7 +172,8 @@ func subscribedBy(r subscriptionReport) string {
 
 // agreesToReplace shows the present and the new subscriptions. It asks before replacing one with another
 // address than ours: somebody may need it. A value hidden by the service stops nothing.
-func (a *app) agreesToReplace(ctx context.Context, s *session.Session, yes bool) (before []state.Subscription, sure bool, err error) {
+func (a *app) agreesToReplace(ctx context.Context, s *session.Session, yes bool) (before []state.Subscription,
+	sure bool, err error) {
 	hook := s.Config.Billing.Webhook
 	f, err := lookAtSubscription(ctx, s)
 	switch {
@@ -182,7 +186,8 @@ func (a *app) agreesToReplace(ctx context.Context, s *session.Session, yes bool)
 	foreign := ""
 	for _, sub := range f.Shown {
 		a.Say("Before: %s.", inWords(sub))
-		if ours := sameAddress(sub.URL, hook.PublicURL) || f.Expected != nil && sub.URL == f.Expected.URL; foreign == "" && !ours {
+		if ours := sameAddress(sub.URL, hook.PublicURL) || f.Expected != nil && sub.URL == f.Expected.URL; foreign == "" &&
+			!ours {
 			foreign = show.Visible(sub.URL)
 		}
 	}
@@ -192,7 +197,9 @@ func (a *app) agreesToReplace(ctx context.Context, s *session.Session, yes bool)
 	if foreign == "" {
 		return f.Shown, true, nil
 	}
-	sure, err = a.Confirms(ctx, yes, fmt.Sprintf("cannot subscribe without a yes: the subscription to %s would be replaced, and gets no more webhooks", foreign),
+	sure, err = a.Confirms(ctx, yes,
+		fmt.Sprintf("cannot subscribe without a yes: the subscription to %s would be replaced, and gets no more webhooks",
+			foreign),
 		fmt.Sprintf("Replace the subscription to %s? It gets no more webhooks.", foreign))
 	if err == nil && !sure {
 		a.Say("Nothing was changed.")

@@ -30,7 +30,8 @@ connection's key writeback, or sends it to another system. It goes one way, and 
 without that key.`,
 		Example: "  payersync writeback plan\n  payersync writeback approve 3f2a91c07be4d512\n  payersync writeback run",
 	}
-	return shows(subcommands(c, a.writebackPlanCmd(), a.writebackApproveCmd(), a.writebackRunCmd(), a.writebackTakeCmd()), a.writebackStatusCmd())
+	return shows(subcommands(c, a.writebackPlanCmd(), a.writebackApproveCmd(), a.writebackRunCmd(), a.writebackTakeCmd()),
+		a.writebackStatusCmd())
 }
 
 // writers opens the writers of the connections with a write-back: of one by its name, or of all.
@@ -58,7 +59,8 @@ func writers(ctx context.Context, s *session.Session, name string) ([]writeback.
 }
 
 // eachWriter calls do for every connection with a write-back, and says so if there is none.
-func (a *app) eachWriter(ctx context.Context, s *session.Session, name string, do func(writeback.Connection) error) error {
+func (a *app) eachWriter(ctx context.Context, s *session.Session, name string,
+	do func(writeback.Connection) error) error {
 	all, err := writers(ctx, s, name)
 	if err == nil && len(all) == 0 {
 		a.Say("No connection writes back: none has the key writeback.")
@@ -125,7 +127,8 @@ func (a *app) showWritePlan(ctx context.Context, s *session.Session, w writeback
 	if err != nil {
 		return err
 	}
-	out := writePlan{p.Connection, w.Writer.Setup(), p.Payers, p.Count(writeback.Due), p.Count(writeback.Waits), p.Stuck(), p.Why, p.Batch}
+	out := writePlan{p.Connection, w.Writer.Setup(), p.Payers, p.Count(writeback.Due), p.Count(writeback.Waits), p.Stuck(),
+		p.Why, p.Batch}
 	rows := make([]writeRow, len(first))
 	for n, i := range first {
 		rows[n] = writeRowOf(i.In(p))
@@ -140,12 +143,14 @@ func (a *app) showWritePlan(ctx context.Context, s *session.Session, w writeback
 }
 
 func writeRowOf(i writeback.Item) writeRow {
-	return writeRow{Connection: i.Connection, SourceID: i.SourceID, Key: i.Key.Value, MandateID: i.MandateID, From: i.Applied, To: i.To, Doing: i.Doing, Why: i.Why}
+	return writeRow{Connection: i.Connection, SourceID: i.SourceID, Key: i.Key.Value, MandateID: i.MandateID,
+		From: i.Applied, To: i.To, Doing: i.Doing, Why: i.Why}
 }
 
 // writeWritePlan writes a plan as JSON, payer by payer: rows are the first of them, with their fields'
 // values.
-func (a *app) writeWritePlan(ctx context.Context, s *session.Session, w writeback.Connection, p writeback.Plan, figures writePlan, rows []writeRow) error {
+func (a *app) writeWritePlan(ctx context.Context, s *session.Session, w writeback.Connection, p writeback.Plan,
+	figures writePlan, rows []writeRow) error {
 	out := show.NewList(a.Out)
 	out.Open(figures)
 	out.List("writes", func() error {
@@ -188,7 +193,8 @@ func readWrites(ctx context.Context, s *session.Session, w writeback.Connection,
 		if !is {
 			continue
 		}
-		known, err := s.Ledger.WritebackField(ctx, state.RecordID{Connection: rows[n].Connection, SourceID: rows[n].SourceID}, w.SetupHash())
+		known, err := s.Ledger.WritebackField(ctx, state.RecordID{Connection: rows[n].Connection, SourceID: rows[n].SourceID},
+			w.SetupHash())
 		if err != nil {
 			return err
 		}
@@ -220,17 +226,20 @@ func (a *app) printWritePlan(p writePlan, first []writeRow, writes int) error {
 		if r.Doing.Stuck() {
 			becomes = ""
 		}
-		rows = append(rows, []string{show.Visible(r.SourceID), show.Visible(r.Key), string(r.From), string(r.To), show.Visible(holds), show.Visible(becomes), strings.TrimSpace(string(r.Doing) + " " + show.Visible(r.Why))})
+		rows = append(rows, []string{show.Visible(r.SourceID), show.Visible(r.Key), string(r.From), string(r.To),
+			show.Visible(holds), show.Visible(becomes), strings.TrimSpace(string(r.Doing) + " " + show.Visible(r.Why))})
 	}
 	a.Rows([]string{"record", "key", "written", "status", "field holds", "becomes", "what is done"}, rows)
 	if more := writes - len(rows); more > 0 {
 		fmt.Fprintf(a.Out, "… and %d more; --output json has all of them.\n", more)
 	}
 	if p.Due > 0 {
-		fmt.Fprintf(a.Out, "The next run writes to %s: payersync writeback run --connection %s\n", connector.Plural(p.Due, "payer"), p.Connection)
+		fmt.Fprintf(a.Out, "The next run writes to %s: payersync writeback run --connection %s\n",
+			connector.Plural(p.Due, "payer"), p.Connection)
 	}
 	if p.Batch != "" {
-		fmt.Fprintf(a.Out, "%s %s. Let exactly these go: payersync writeback approve %s\n", p.Why, waitFor(p.Waiting), p.Batch)
+		fmt.Fprintf(a.Out, "%s %s. Let exactly these go: payersync writeback approve %s\n", p.Why, waitFor(p.Waiting),
+			p.Batch)
 	}
 	return nil
 }
@@ -272,10 +281,12 @@ func (a *app) approveWrites(ctx context.Context, s *session.Session, batch, reas
 		if err != nil {
 			return err
 		}
-		a.Say("%s may be written to. The next run does: payersync writeback run --connection %s", connector.Plural(n, "payer"), w.Name)
+		a.Say("%s may be written to. The next run does: payersync writeback run --connection %s",
+			connector.Plural(n, "payer"), w.Name)
 		return a.Result(map[string]any{"connection": w.Name, "batch": batch, "payers": n})
 	}
-	return fmt.Errorf("cannot approve %s: %w, or nothing waits; payersync writeback plan shows the waiting writes", show.Visible(batch), outbox.ErrChanged)
+	return fmt.Errorf("cannot approve %s: %w, or nothing waits; payersync writeback plan shows the waiting writes",
+		show.Visible(batch), outbox.ErrChanged)
 }
 
 func (a *app) writebackRunCmd() *cobra.Command {
@@ -311,7 +322,8 @@ approval.`,
 // writeBack makes one run for a watching person, and returns its exit code.
 func (a *app) writeBack(ctx context.Context, s *session.Session, w writeback.Connection) (int, error) {
 	progress := show.NewProgress(a.ErrOut, a.now)
-	run := writeback.Run{Connection: w, Ledger: s.Ledger, Progress: func(done, of int) { progress.Show(syncer.Progress{Stage: "writes", Done: done, Total: of}) }}
+	run := writeback.Run{Connection: w, Ledger: s.Ledger,
+		Progress: func(done, of int) { progress.Show(syncer.Progress{Stage: "writes", Done: done, Total: of}) }}
 	r, err := run.Do(ctx)
 	progress.End()
 	if errors.Is(err, outbox.ErrBusy) {
@@ -344,17 +356,20 @@ func (a *app) printWritten(r writeback.Result) {
 	for _, part := range []struct {
 		n    int
 		text string
-	}{{r.Already, "%d said so already"}, {r.Theirs, "%d left to other people's values"}, {r.Refused, "%d refused"}, {r.Later, "%d later"}} {
+	}{{r.Already, "%d said so already"}, {r.Theirs, "%d left to other people's values"}, {r.Refused, "%d refused"},
+		{r.Later, "%d later"}} {
 		if part.n > 0 {
 			line += ", " + fmt.Sprintf(part.text, part.n)
 		}
 	}
 	a.Hanging(r.Connection+"  ", line+".")
 	if r.Waiting > 0 {
-		a.Hanging("  ", fmt.Sprintf("%s %s: payersync writeback plan --connection %s", r.Why, waitFor(r.Waiting), r.Connection))
+		a.Hanging("  ", fmt.Sprintf("%s %s: payersync writeback plan --connection %s", r.Why, waitFor(r.Waiting),
+			r.Connection))
 	}
 	if r.Stuck > 0 {
-		a.Hanging("  ", fmt.Sprintf("Attention needed for %s: payersync writeback --connection %s", connector.Plural(r.Stuck, "payer"), r.Connection))
+		a.Hanging("  ", fmt.Sprintf("Attention needed for %s: payersync writeback --connection %s",
+			connector.Plural(r.Stuck, "payer"), r.Connection))
 	}
 	if r.Problem != "" {
 		a.Hanging("  ", "It ended early: "+show.Visible(r.Problem)+".")
@@ -391,7 +406,8 @@ func checkWriteback(ctx context.Context, s *session.Session, c config.Connection
 		}
 	}
 	if n := p.Count(writeback.Waits); found.OK && n > 0 {
-		found.Warning, found.Next = true, fmt.Sprintf("%s for approval: payersync writeback plan --connection %s", waitFor(n), c.Name)
+		found.Warning, found.Next = true,
+			fmt.Sprintf("%s for approval: payersync writeback plan --connection %s", waitFor(n), c.Name)
 	}
 	return []finding{found}
 }

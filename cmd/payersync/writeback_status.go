@@ -75,7 +75,8 @@ func (a *app) showWritten(ctx context.Context, s *session.Session, w writeback.C
 func (a *app) printWriteStatus(r writeStatus) {
 	line := "nothing was written yet"
 	if !r.At.IsZero() {
-		line = fmt.Sprintf("last run %s: %s written, %d waiting", show.Time(r.At), connector.Plural(r.Written, "status"), r.Waiting)
+		line = fmt.Sprintf("last run %s: %s written, %d waiting", show.Time(r.At), connector.Plural(r.Written, "status"),
+			r.Waiting)
 	}
 	a.Hanging(r.Connection+"  ", line)
 	var says []string
@@ -95,7 +96,8 @@ func (a *app) printWriteStatus(r writeStatus) {
 	}
 	rows := [][]string{}
 	for _, i := range r.Look {
-		rows = append(rows, []string{show.Visible(i.SourceID), show.Visible(i.Key), string(i.From), string(i.To), string(i.Doing), show.Visible(i.Why)})
+		rows = append(rows, []string{show.Visible(i.SourceID), show.Visible(i.Key), string(i.From), string(i.To),
+			string(i.Doing), show.Visible(i.Why)})
 	}
 	if len(rows) > 0 {
 		a.Rows([]string{"record", "key", "written", "status", "what", "why"}, rows)

@@ -44,7 +44,8 @@ refused write may be tried again. The next plan shows the resulting write.`,
 						return err
 					}
 					if took {
-						a.Say("The field of record %s is payersync's again. See payersync writeback plan --connection %s", show.Visible(args[0]), w.Name)
+						a.Say("The field of record %s is payersync's again. See payersync writeback plan --connection %s",
+							show.Visible(args[0]), w.Name)
 						return a.Result(map[string]any{"connection": w.Name, "source_id": args[0], "taken": true})
 					}
 				}
@@ -88,6 +89,8 @@ func writeBackOne(ctx context.Context, s *session.Session, c config.Connection) 
 	if r.Waiting+r.Stuck > 0 {
 		level = logrus.WarnLevel
 	}
-	s.Log.WithFields(logrus.Fields{"connection": r.Connection, "written": r.Written, "already": r.Already, "theirs": r.Theirs, "refused": r.Refused, "waiting": r.Waiting, "later": r.Later, "stuck": r.Stuck}).Log(level, "write-back ended")
+	s.Log.WithFields(logrus.Fields{"connection": r.Connection, "written": r.Written, "already": r.Already,
+		"theirs": r.Theirs, "refused": r.Refused, "waiting": r.Waiting, "later": r.Later, "stuck": r.Stuck}).Log(level,
+		"write-back ended")
 	return r.Err
 }

@@ -38,7 +38,8 @@ func (b *toldBooks) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 		b.t.Errorf("the signature does not hold: %v", err)
 	}
 	var e writeback.Event
-	if err := json.Unmarshal(body, &e); err != nil || e.Type != "mandate.status" || e.ID != r.Header.Get("webhook-id") || strings.Contains(string(body), "Payer ") || strings.Contains(string(body), "@") {
+	if err := json.Unmarshal(body, &e); err != nil || e.Type != "mandate.status" || e.ID != r.Header.Get("webhook-id") ||
+		strings.Contains(string(body), "Payer ") || strings.Contains(string(body), "@") {
 		b.t.Errorf("the body is %s", body)
 	}
 	b.ids = append(b.ids, e.ID)
@@ -61,7 +62,8 @@ func newToldWorld(t *testing.T, rows []row) (*world, *toldBooks) {
 	receiver := httptest.NewServer(b)
 	t.Cleanup(receiver.Close)
 	b.export(w, rows)
-	w.edit("payersync.yaml", "mapping: mapping.yaml}", "mapping: mapping.yaml, writeback: {webhook: {url: "+receiver.URL+"/dd, secret: file:webhook.secret}, fields: [Status]}}")
+	w.edit("payersync.yaml", "mapping: mapping.yaml}",
+		"mapping: mapping.yaml, writeback: {webhook: {url: "+receiver.URL+"/dd, secret: file:webhook.secret}, fields: [Status]}}")
 	return w, b
 }
 
@@ -88,7 +90,8 @@ func TestAPlanOfManyWritesIsShownWholeAsJSON(t *testing.T) {
 		t.Errorf("%d wait, %d writes of %d payers are shown; want %d", plan.Waiting, len(plan.Writes), len(shown), len(rows))
 	}
 	table := w.expect(exitDone, "writeback", "plan")
-	if n := strings.Count(table.out, " waits "); n != shownWrites || !strings.Contains(table.out, "… and 3 more; --output json has all of them.") {
+	if n := strings.Count(table.out, " waits "); n != shownWrites ||
+		!strings.Contains(table.out, "… and 3 more; --output json has all of them.") {
 		t.Errorf("%d are shown in a table:\n%s", n, table.out)
 	}
 }
@@ -135,16 +138,19 @@ func TestStatusesGoBackIntoTheBooksAndNothingComesOfIt(t *testing.T) {
 	w.must(w.box.Sign(mandate))
 	w.must(w.box.Approve(mandate))
 	w.expect(exitDone, "sweep")
-	if r := decode[writeback.Result](t, w.expect(exitDone, "writeback", "run", "--output", "json")); r.Later != 1 || len(b.ids) != 6 {
+	if r := decode[writeback.Result](t, w.expect(exitDone, "writeback", "run", "--output", "json")); r.Later != 1 ||
+		len(b.ids) != 6 {
 		t.Errorf("a moment after the first write: %+v", r)
 	}
 
-	if jobs := decode[statusReport](t, w.expect(exitDone, "status", "--output", "json")).Jobs; !slices.ContainsFunc(jobs, func(j jobRow) bool { return j.Name == writebackJob }) {
+	if jobs := decode[statusReport](t, w.expect(exitDone, "status", "--output", "json")).Jobs; !slices.ContainsFunc(jobs,
+		func(j jobRow) bool { return j.Name == writebackJob }) {
 		t.Errorf("serve does not write back: %+v", jobs)
 	}
 
 	w.edit("mapping.yaml", "mandate:\n", "include: Status != \"active\"\nmandate:\n")
-	if r := w.run("mapping", "check"); r.code != exitUsage || !strings.Contains(r.errOut+r.out, "Status is what payersync itself writes back") {
+	if r := w.run("mapping", "check"); r.code != exitUsage ||
+		!strings.Contains(r.errOut+r.out, "Status is what payersync itself writes back") {
 		t.Errorf("a mapping that reads the status ended with %d:\n%s%s", r.code, r.out, r.errOut)
 	}
 }
@@ -163,7 +169,8 @@ func TestWriteBackIsOffUnlessItIsConfigured(t *testing.T) {
 			t.Error("serve would write back")
 		}
 	}
-	if r := w.run("writeback", "run", "--connection", "acme"); r.code != exitUsage || !strings.Contains(r.errOut, "it has no key writeback") {
+	if r := w.run("writeback", "run", "--connection", "acme"); r.code != exitUsage ||
+		!strings.Contains(r.errOut, "it has no key writeback") {
 		t.Errorf("it ended with %d:\n%s", r.code, r.errOut)
 	}
 }

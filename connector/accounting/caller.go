@@ -15,9 +15,11 @@ import (
 
 // Caller sends reads to a system with one person's consent, within the budget of its organisation.
 type Caller struct {
-	System  string                                      // its name, for people
-	Send    func(*http.Request) (*http.Response, error) // the transport; it repeats what may be repeated and reads the answer whole
-	Token   oauth2.TokenSource                          // its methods Refused(access string) and TokenContext, where it has them, are used too
+	System string // its name, for people
+	// the transport; it repeats what may be repeated and reads the answer whole
+	Send func(*http.Request) (*http.Response, error)
+	// its methods Refused(access string) and TokenContext, where it has them, are used too
+	Token   oauth2.TokenSource
 	Limiter Limiter
 
 	// Authorize puts the access token into a request; nil for Authorization: Bearer.
@@ -132,12 +134,14 @@ func (c Caller) send(ctx context.Context, op string, req *http.Request, token st
 	}
 	resp, err := c.Send(out)
 	if err != nil {
-		return Answer{}, &connector.RemoteError{Op: op, Fault: connector.FaultUnavailable, Detail: c.System + " gave no answer", Err: err}
+		return Answer{}, &connector.RemoteError{Op: op, Fault: connector.FaultUnavailable, Detail: c.System +
+			" gave no answer", Err: err}
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return Answer{}, &connector.RemoteError{Op: op, Fault: connector.FaultUnavailable, Detail: c.System + "'s answer broke off", Err: err}
+		return Answer{}, &connector.RemoteError{Op: op, Fault: connector.FaultUnavailable, Detail: c.System +
+			"'s answer broke off", Err: err}
 	}
 	return Answer{resp.StatusCode, resp.Header, body}, nil
 }

@@ -31,7 +31,8 @@ func (renewedElsewhere) TokenContext(ctx context.Context) (*oauth2.Token, error)
 func TestCallerThatGivesUpDoesNotWaitForAToken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		caller := accounting.Caller{System: "Books", Token: renewedElsewhere{}, Send: http.DefaultTransport.RoundTrip, Limiter: &accountingtest.Limiter{}}
+		caller := accounting.Caller{System: "Books", Token: renewedElsewhere{}, Send: http.DefaultTransport.RoundTrip,
+			Limiter: &accountingtest.Limiter{}}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1/", http.NoBody)

@@ -10,8 +10,9 @@ import (
 
 // Census is a system's own count of a listing. Both are asked for after a pass, when the system has answered.
 type Census struct {
-	Total func(ctx context.Context) (int, error) // how many customers the listing holds now; nil for a system that counts nothing
-	Began func() time.Time                       // when the read began, by the system's clock
+	// how many customers the listing holds now; nil for a system that counts nothing
+	Total func(ctx context.Context) (int, error)
+	Began func() time.Time // when the read began, by the system's clock
 }
 
 // WalkCounted walks a listing with pages found by their position. If a customer leaves the listing before the

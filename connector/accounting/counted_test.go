@@ -41,7 +41,8 @@ func (s *scripted) fetch(_ context.Context, n int) (accounting.Sheet, error) {
 	ids := s.passes[s.pass-1]
 	sheet := accounting.Sheet{Last: len(ids) <= 3*(n+1)}
 	for _, id := range ids[3*n : min(3*n+3, len(ids))] {
-		r := connector.Record{SourceID: id, State: connector.RecordActive, UpdatedAt: began.Add(-time.Hour), Data: json.RawMessage("{}")}
+		r := connector.Record{SourceID: id, State: connector.RecordActive, UpdatedAt: began.Add(-time.Hour),
+			Data: json.RawMessage("{}")}
 		if id[:3] == "new" {
 			r.UpdatedAt = began
 		}
@@ -78,16 +79,23 @@ func TestCountedListingIsReadUntilAPassIsProven(t *testing.T) {
 		{"an empty listing", scripted{passes: [][]string{{}}, totals: []int{0}}, 1},
 		{"one page of more than are left", scripted{passes: [][]string{{"old1", "old2"}}, totals: []int{1}}, 1},
 		{"one page of fewer than are counted", scripted{passes: [][]string{{"old1"}, {"old1"}}, totals: []int{2, 2}}, 2},
-		{"two pages are confirmed by a second pass", scripted{passes: [][]string{{"old1", "old2", "old3", "old4"}, {"old1", "old2", "old3", "old4"}}, totals: []int{4, 4}}, 2},
-		{"one was skipped", scripted{passes: [][]string{{"old1", "old2"}, {"old1", "old3"}, {"old1", "old2", "old3"}}, totals: []int{3, 3, 3}}, 3},
+		{"two pages are confirmed by a second pass",
+			scripted{passes: [][]string{{"old1", "old2", "old3", "old4"}, {"old1", "old2", "old3", "old4"}},
+				totals: []int{4, 4}}, 2},
+		{"one was skipped", scripted{passes: [][]string{{"old1", "old2"}, {"old1", "old3"}, {"old1", "old2", "old3"}},
+			totals: []int{3, 3, 3}}, 3},
 		{"one left behind the page, and hid another", scripted{passes: [][]string{
-			{"old1", "old2", "old3", "old5", "old6"}, {"old2", "old3", "old4", "old5", "old6"}, {"old2", "old3", "old4", "old5", "old6"}},
+			{"old1", "old2", "old3", "old5", "old6"}, {"old2", "old3", "old4", "old5", "old6"},
+			{"old2", "old3", "old4", "old5", "old6"}},
 			totals: []int{5, 5, 5}}, 3},
-		{"others are added all the time", scripted{passes: [][]string{{"old1", "old2", "old3", "old4"}, {"new1", "old1", "old2", "old3", "old4"}}, totals: []int{4, 5}}, 2},
+		{"others are added all the time",
+			scripted{passes: [][]string{{"old1", "old2", "old3", "old4"}, {"new1", "old1", "old2", "old3", "old4"}},
+				totals: []int{4, 5}}, 2},
 		{"others are added in front of the page", scripted{passes: [][]string{
 			{"old1", "old2", "old3", "old3", "old4"}, {"new1", "old1", "old2", "old3", "old4"}}, totals: []int{5, 5}}, 2},
 		{"one is met in two places", scripted{passes: [][]string{
-			{"old1", "old2", "old3", "old5", "old1"}, {"old1", "old2", "old3", "old5", "old4"}, {"old1", "old2", "old3", "old5", "old4"}, {"old1", "old2", "old3", "old5", "old4"}},
+			{"old1", "old2", "old3", "old5", "old1"}, {"old1", "old2", "old3", "old5", "old4"},
+			{"old1", "old2", "old3", "old5", "old4"}, {"old1", "old2", "old3", "old5", "old4"}},
 			totals: []int{5, 5, 5, 5}}, 3},
 	}
 	for _, tt := range tests {
@@ -142,7 +150,8 @@ func (l *live) read(t testing.TB) (given, missed []string, err error) {
 	for _, id := range l.ids {
 		l.stays[id] = true
 	}
-	census := accounting.Census{Began: func() time.Time { return began }, Total: func(context.Context) (int, error) { return len(l.ids), nil }}
+	census := accounting.Census{Began: func() time.Time { return began },
+		Total: func(context.Context) (int, error) { return len(l.ids), nil }}
 	for page, err := range accounting.WalkCounted(context.Background(), accounting.Pager{Fetch: l.fetch}, census) {
 		if err != nil {
 			return given, nil, err
@@ -277,7 +286,8 @@ func TestListWithoutACountIsReadTwice(t *testing.T) {
 	t.Parallel()
 	for ids, passes := range map[string]int{"old1": 1, "old1 old2 old3 old4": 2} {
 		s := &scripted{passes: [][]string{strings.Fields(ids), strings.Fields(ids)}}
-		for _, err := range accounting.WalkCounted(t.Context(), accounting.Pager{Fetch: s.fetch}, accounting.Census{Began: func() time.Time { return began }}) {
+		for _, err := range accounting.WalkCounted(t.Context(), accounting.Pager{Fetch: s.fetch},
+			accounting.Census{Began: func() time.Time { return began }}) {
 			if err != nil {
 				t.Error(err)
 			}
@@ -292,7 +302,8 @@ func TestListingThatNeverAgreesIsAnError(t *testing.T) {
 	t.Parallel()
 	s := &scripted{}
 	for i := range 20 {
-		s.passes, s.totals = append(s.passes, []string{fmt.Sprintf("old%d", i)}), append(s.totals, 100) // of which one is shown
+		// of which one is shown
+		s.passes, s.totals = append(s.passes, []string{fmt.Sprintf("old%d", i)}), append(s.totals, 100)
 	}
 	_, err := s.read(t)
 	if connector.FaultOf(err) != connector.FaultUnavailable || s.pass != 6 {
@@ -303,7 +314,8 @@ func TestListingThatNeverAgreesIsAnError(t *testing.T) {
 func TestConsumerOfACountedWalkMayStop(t *testing.T) {
 	t.Parallel()
 	s := &scripted{passes: [][]string{{"old1"}}, totals: []int{9}}
-	for range accounting.WalkCounted(t.Context(), accounting.Pager{Fetch: s.fetch}, accounting.Census{Total: s.total, Began: func() time.Time { return began }}) {
+	for range accounting.WalkCounted(t.Context(), accounting.Pager{Fetch: s.fetch},
+		accounting.Census{Total: s.total, Began: func() time.Time { return began }}) {
 		break
 	}
 	if s.pass != 1 {
@@ -315,7 +327,8 @@ func TestErrorsEndACountedWalk(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	listing := &scripted{passes: [][]string{{"old1"}}, totals: []int{1}}
-	failing := accounting.Census{Total: func(context.Context) (int, error) { return 0, broken }, Began: func() time.Time { return began }}
+	failing := accounting.Census{Total: func(context.Context) (int, error) { return 0, broken },
+		Began: func() time.Time { return began }}
 	var got []string
 	for page, err := range accounting.WalkCounted(t.Context(), accounting.Pager{Fetch: listing.fetch}, failing) {
 		got = append(got, fmt.Sprintf("%d records, %v", len(page.Records), err))
@@ -335,7 +348,8 @@ func TestWalkOverAVeryLongListKeepsLittleOfIt(t *testing.T) {
 	fetch := func(_ context.Context, n int) (accounting.Sheet, error) {
 		s := accounting.Sheet{Last: (n+1)*size >= customers}
 		for i := n * size; i < (n+1)*size; i++ {
-			s.Records = append(s.Records, connector.Record{SourceID: fmt.Sprintf("%036d", i), Data: []byte("{}")}) // as long as a GUID
+			// as long as a GUID
+			s.Records = append(s.Records, connector.Record{SourceID: fmt.Sprintf("%036d", i), Data: []byte("{}")})
 		}
 		if s.Last { // of each pass
 			runtime.GC()

@@ -26,7 +26,8 @@ func Declared(object json.RawMessage, fields []connector.Field) (data json.RawMe
 }
 
 // DeclaredMembers is Declared for an object that was read already.
-func DeclaredMembers(members map[string]json.RawMessage, fields []connector.Field) (data json.RawMessage, problem string) {
+func DeclaredMembers(members map[string]json.RawMessage, fields []connector.Field) (data json.RawMessage,
+	problem string) {
 	var out bytes.Buffer
 	if wrong := appendMembers(&out, members, fields, ""); wrong != nil {
 		return nil, wrong.sentence()
@@ -60,7 +61,8 @@ func appendObject(out *bytes.Buffer, value json.RawMessage, fields []connector.F
 	return appendMembers(out, members, fields, path)
 }
 
-func appendMembers(out *bytes.Buffer, members map[string]json.RawMessage, fields []connector.Field, path string) *misfit {
+func appendMembers(out *bytes.Buffer, members map[string]json.RawMessage, fields []connector.Field,
+	path string) *misfit {
 	before := byte('{')
 	for _, f := range fields {
 		member, ok := members[f.Name]

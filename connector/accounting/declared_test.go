@@ -25,11 +25,14 @@ func TestDeclaredKeepsDeclaredFieldsInTheirOrder(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, object, want string }{
 		{"order", `{"Active":true,"Days":1,"Id":"a"}`, `{"Id":"a","Days":1,"Active":true}`},
-		{"fields nobody declared", `{"Id":"a","Bank":"12-34-56","Terms":{"Name":"n","Rate":2}}`, `{"Id":"a","Terms":{"Name":"n"}}`},
-		{"absent, null and empty", `{"Id":"","Terms":null,"Tags":[],"People":[{}]}`, `{"Id":"","Terms":null,"Tags":[],"People":[{}]}`},
+		{"fields nobody declared", `{"Id":"a","Bank":"12-34-56","Terms":{"Name":"n","Rate":2}}`,
+			`{"Id":"a","Terms":{"Name":"n"}}`},
+		{"absent, null and empty", `{"Id":"","Terms":null,"Tags":[],"People":[{}]}`,
+			`{"Id":"","Terms":null,"Tags":[],"People":[{}]}`},
 		{"digits in a text keep every one", `{"Id":12345678901234567890}`, `{"Id":"12345678901234567890"}`},
 		{"a number keeps its spelling", `{"Days":1.50e1}`, `{"Days":1.50e1}`},
-		{"lists", `{"Tags":["a",null,7],"People":[{"Age":3,"Name":"n"},null]}`, `{"Tags":["a",null,"7"],"People":[{"Name":"n"},null]}`},
+		{"lists", `{"Tags":["a",null,7],"People":[{"Age":3,"Name":"n"},null]}`,
+			`{"Tags":["a",null,"7"],"People":[{"Name":"n"},null]}`},
 		{"escapes stay as they came", `{"Id":"\u00e9\/\ud83d\ude00"}`, `{"Id":"\u00e9\/\ud83d\ude00"}`},
 		{"nothing declared", `{"x":1}`, `{}`},
 		{"another case is another field", `{"id":"a"}`, `{}`},
@@ -70,10 +73,11 @@ func TestDeclaredTwiceIsDeclaredOnce(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		object := rapid.Map(rapid.MapOf(rapid.SampledFrom([]string{"Id", "Days", "Active", "Terms", "Tags", "x"}),
-			rapid.SampledFrom([]any{nil, "", "a", 7, true, []any{"a"}, map[string]any{"Name": "n", "y": 1}})), func(m map[string]any) []byte {
-			text, _ := json.Marshal(m)
-			return text
-		}).Draw(t, "object")
+			rapid.SampledFrom([]any{nil, "", "a", 7, true, []any{"a"}, map[string]any{"Name": "n", "y": 1}})),
+			func(m map[string]any) []byte {
+				text, _ := json.Marshal(m)
+				return text
+			}).Draw(t, "object")
 		once, problem := accounting.Declared(object, shape)
 		if problem != "" {
 			return
@@ -89,8 +93,10 @@ func TestNotJSONSaysWhatCame(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
 		`{"a":1}`: "", " \n[1]": "", "": "nothing", " \n\t": "nothing",
-		"<!DOCTYPE html><p>": "a web page", "<HTML>": "a web page", "<?xml version=\"1.0\"?><a/>": "XML", "<Response/>": "XML",
-		`{"a":`: "JSON that is cut off", `[1,`: "JSON that is cut off", "Invalid Company Status": "other text", `"a"`: "other text", "\xff": "other text",
+		"<!DOCTYPE html><p>": "a web page", "<HTML>": "a web page", "<?xml version=\"1.0\"?><a/>": "XML",
+		"<Response/>": "XML",
+		`{"a":`:       "JSON that is cut off", `[1,`: "JSON that is cut off", "Invalid Company Status": "other text",
+		`"a"`: "other text", "\xff": "other text",
 	} {
 		if got := accounting.NotJSON([]byte(body)); got != want {
 			t.Errorf("NotJSON(%q) = %q, want %q", body, got, want)
@@ -102,7 +108,8 @@ func TestNotJSONSaysWhatCame(t *testing.T) {
 // outcome is one JSON object of declared fields.
 func FuzzDeclared(f *testing.F) {
 	for _, seed := range []string{
-		`{"Id":"a","Days":1,"Active":true,"Terms":{"Name":"n"},"Tags":["a"],"People":[{"Name":"n"}]}`, `{"Id":1,"Id":"b"}`, `[]`, `null`, `{`, "{\"Id\":\"\xff\"}",
+		`{"Id":"a","Days":1,"Active":true,"Terms":{"Name":"n"},"Tags":["a"],"People":[{"Name":"n"}]}`, `{"Id":1,"Id":"b"}`,
+		`[]`, `null`, `{`, "{\"Id\":\"\xff\"}",
 	} {
 		f.Add([]byte(seed))
 	}

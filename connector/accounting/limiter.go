@@ -25,13 +25,15 @@ type Parked struct{ Until time.Time }
 
 // Error says when the source may be read again.
 func (e *Parked) Error() string {
-	return fmt.Sprintf("the accounting system's request limit is used up; it may be asked again at %s", e.Until.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("the accounting system's request limit is used up; it may be asked again at %s",
+		e.Until.UTC().Format(time.RFC3339))
 }
 
 // Unwrap returns the fault for callers, with its time.
 func (e *Parked) Unwrap() error {
 	return &connector.RemoteError{
-		Op: "read the accounting system", Fault: connector.FaultThrottled, RetryAt: e.Until, Detail: "its request limit is used up",
+		Op: "read the accounting system", Fault: connector.FaultThrottled, RetryAt: e.Until,
+		Detail: "its request limit is used up",
 	}
 }
 

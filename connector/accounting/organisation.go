@@ -26,9 +26,11 @@ func Choose(system, id string, reached []Organisation) (Organisation, error) {
 	case len(reached) == 0:
 		return Organisation{}, &Disconnected{Reason: "no " + system + " organisation is connected any more"}
 	case id == "":
-		return Organisation{}, fmt.Errorf("choose the %s organisation: the access covers %d of them; set tenant to one of %s", system, len(reached), named)
+		return Organisation{}, fmt.Errorf("choose the %s organisation: the access covers %d of them; set tenant to one of %s",
+			system, len(reached), named)
 	}
-	return Organisation{}, &Disconnected{Reason: fmt.Sprintf("the access does not cover organisation %s, but %s", id, named)}
+	return Organisation{}, &Disconnected{Reason: fmt.Sprintf("the access does not cover organisation %s, but %s", id,
+		named)}
 }
 
 // Proof remembers a source's proved organisation for a day.

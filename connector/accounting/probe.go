@@ -24,7 +24,9 @@ func ProbeClock(date string, now time.Time) Probe {
 	}
 	skew := now.Sub(theirs).Round(time.Second)
 	if skew.Abs() > maxSkew {
-		return Probe{"clock", false, fmt.Sprintf("this machine's clock differs from the accounting system's by %s; set it, or edits may be missed", skew.Abs())}
+		return Probe{"clock", false,
+			fmt.Sprintf("this machine's clock differs from the accounting system's by %s; set it, or edits may be missed",
+				skew.Abs())}
 	}
 	return Probe{"clock", true, fmt.Sprintf("within %s of the accounting system's", max(skew.Abs(), time.Second))}
 }

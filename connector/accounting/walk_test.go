@@ -57,7 +57,8 @@ func newListing(n, size int) *listing {
 }
 
 func record(id, version int) connector.Record {
-	return connector.Record{SourceID: fmt.Sprintf("c%04d", id), State: connector.RecordActive, Data: []byte(fmt.Sprintf(`{"v":%d}`, version))}
+	return connector.Record{SourceID: fmt.Sprintf("c%04d", id), State: connector.RecordActive,
+		Data: []byte(fmt.Sprintf(`{"v":%d}`, version))}
 }
 
 // collect walks a listing and returns what it gave, in order.
@@ -113,9 +114,10 @@ func TestRecordThatChangedIsGivenAgainAndOneThatDidNotIsCounted(t *testing.T) {
 	sheets := [][]connector.Record{
 		{record(1, 1), record(2, 1)}, {record(2, 1), record(3, 1)}, {record(1, 2), record(4, 1)},
 	}
-	ids, proof, err := collect(t.Context(), accounting.Pager{Fetch: func(_ context.Context, n int) (accounting.Sheet, error) {
-		return accounting.Sheet{Records: sheets[n], Last: n == 2}, nil
-	}})
+	ids, proof, err := collect(t.Context(),
+		accounting.Pager{Fetch: func(_ context.Context, n int) (accounting.Sheet, error) {
+			return accounting.Sheet{Records: sheets[n], Last: n == 2}, nil
+		}})
 	if want := []string{"c0001", "c0002", "c0003", "c0001", "c0004"}; err != nil || !slices.Equal(ids, want) {
 		t.Errorf("got %q, %v, want %q", ids, err, want)
 	}
@@ -141,8 +143,11 @@ func TestWalkThatCannotBeCompleteEndsWithAnErrorThatMayPass(t *testing.T) {
 		pages int
 		want  string
 	}{
-		{"the same page again and again", accounting.Pager{Fetch: same}, 3, "pages 2 and 3 of its list of customers hold nothing"},
-		{"empty pages without end", accounting.Pager{Fetch: func(context.Context, int) (accounting.Sheet, error) { return accounting.Sheet{}, nil }}, 2, "hold nothing"},
+		{"the same page again and again", accounting.Pager{Fetch: same}, 3,
+			"pages 2 and 3 of its list of customers hold nothing"},
+		{"empty pages without end",
+			accounting.Pager{Fetch: func(context.Context, int) (accounting.Sheet, error) { return accounting.Sheet{}, nil }}, 2,
+			"hold nothing"},
 		{"more pages than anybody has", accounting.Pager{MaxPages: 2, Fetch: endless}, 2, "does not end after 2 pages"},
 	}
 	for _, tt := range tests {
@@ -163,12 +168,13 @@ func TestWalkEndsWithItsFirstError(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("no answer")
 	l := newListing(10, 2)
-	ids, _, err := collect(t.Context(), accounting.Pager{Fetch: func(ctx context.Context, n int) (accounting.Sheet, error) {
-		if n == 2 {
-			return accounting.Sheet{}, broken
-		}
-		return l.fetch(ctx, n)
-	}})
+	ids, _, err := collect(t.Context(),
+		accounting.Pager{Fetch: func(ctx context.Context, n int) (accounting.Sheet, error) {
+			if n == 2 {
+				return accounting.Sheet{}, broken
+			}
+			return l.fetch(ctx, n)
+		}})
 	if !errors.Is(err, broken) || len(ids) != 4 {
 		t.Errorf("got %d records and %v", len(ids), err)
 	}

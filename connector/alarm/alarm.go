@@ -190,7 +190,8 @@ func (t *Teller) notice(ctx context.Context, found []condition.Condition) ([]sta
 			holds[name] = true
 			switch {
 			case !is:
-				a = state.Alarm{Way: w.Name, Code: string(c.Code), Subject: c.Subject, Connection: c.Connection, Urgent: c.Urgent, Since: c.Since, NoticedAt: now, Text: c.Sentence}
+				a = state.Alarm{Way: w.Name, Code: string(c.Code), Subject: c.Subject, Connection: c.Connection, Urgent: c.Urgent,
+					Since: c.Since, NoticedAt: now, Text: c.Sentence}
 				writes = append(writes, func(tx *state.Tx) error { return tx.NoticeAlarm(a) })
 			case !a.OverAt.IsZero(): // it returned before its end was sent
 				writes = append(writes, func(tx *state.Tx) error { return tx.SetAlarmOver(a.ID, time.Time{}) })
@@ -301,13 +302,15 @@ func (t *Teller) first(ctx context.Context, w Way, items []item) error {
 		}
 	}
 	facts := outbox.Message{}.Begin(m.At)
-	frozen := state.AlarmMessage{ID: m.ID, Way: w.Name, MadeAt: m.At, Body: body, Attempts: facts.Attempts, NextAttempt: outbox.Alarms.DueAt(facts, m.At)}
+	frozen := state.AlarmMessage{ID: m.ID, Way: w.Name, MadeAt: m.At, Body: body, Attempts: facts.Attempts,
+		NextAttempt: outbox.Alarms.DueAt(facts, m.At)}
 	_, err = t.send(ctx, w, frozen, facts, e, func(tx *state.Tx) error { return tx.FreezeMessage(frozen, tellings) })
 	return err
 }
 
 // send sends a frozen message, and notes the outcome. begin notes the attempt.
-func (t *Teller) send(ctx context.Context, w Way, m state.AlarmMessage, facts outbox.Message, e Event, begin func(*state.Tx) error) (sent bool, err error) {
+func (t *Teller) send(ctx context.Context, w Way, m state.AlarmMessage, facts outbox.Message, e Event,
+	begin func(*state.Tx) error) (sent bool, err error) {
 	o, err := outbox.Attempt{
 		Begin: func(tx *state.Tx) (bool, error) { return true, begin(tx) },
 		Send:  func(ctx context.Context) (string, error) { return w.Sender.Send(ctx, m.ID, m.Body) },
@@ -398,9 +401,12 @@ func (t *Teller) TellUnwritable(ctx context.Context, cause error) error {
 			continue
 		}
 		u := &unwritten{text: c.Sentence, noticed: now}
-		u.known = slices.ContainsFunc(open, func(a state.Alarm) bool { return a.Way == w.Name && a.Code == string(c.Code) && a.Told != "" })
+		u.known = slices.ContainsFunc(open,
+			func(a state.Alarm) bool { return a.Way == w.Name && a.Code == string(c.Code) && a.Told != "" })
 		day := sha256.Sum256([]byte(t.Installation + "\x00" + w.Name + "\x00" + now.UTC().Format(time.DateOnly)))
-		m := Message{ID: fmt.Sprintf("ledger-%x-%d", day[:12], t.outages), Kind: KindAlarms, At: now, Installation: t.Installation, Begun: []Told{t.told(w, item{holds: &c}, nil)}, when: t.Time, account: t.Account, list: t.list()}
+		m := Message{ID: fmt.Sprintf("ledger-%x-%d", day[:12], t.outages), Kind: KindAlarms, At: now,
+			Installation: t.Installation, Begun: []Told{t.told(w, item{holds: &c}, nil)}, when: t.Time, account: t.Account,
+			list: t.list()}
 		body, err := w.Sender.Freeze(m)
 		if err != nil {
 			return err
@@ -427,8 +433,9 @@ func (t *Teller) TellUnwritable(ctx context.Context, cause error) error {
 // Unwritable returns the condition of an unwritable ledger.
 func Unwritable(cause error) condition.Condition {
 	return condition.Condition{Code: condition.LedgerUnwritable, Urgent: true,
-		Sentence: "payersync cannot read or write its ledger: " + cause.Error() + ". No run can start, and payersync answers deliveries with 503.",
-		Next:     "Check the disk and the file of the ledger. payersync continues by itself, and no change is lost."}
+		Sentence: "payersync cannot read or write its ledger: " + cause.Error() +
+			". No run can start, and payersync answers deliveries with 503.",
+		Next: "Check the disk and the file of the ledger. payersync continues by itself, and no change is lost."}
 }
 
 // recover notes the reports sent while the ledger could not be written, so their end is reported as usual.
@@ -443,7 +450,8 @@ func (t *Teller) recover(ctx context.Context) error {
 	now := t.Now()
 	err = t.Ledger.Do(ctx, func(tx *state.Tx) error {
 		for way, u := range t.unwritten {
-			a := state.Alarm{Way: way, Code: string(condition.LedgerUnwritable), Urgent: true, Since: u.noticed, NoticedAt: u.noticed, Text: u.text, OverAt: now}
+			a := state.Alarm{Way: way, Code: string(condition.LedgerUnwritable), Urgent: true, Since: u.noticed,
+				NoticedAt: u.noticed, Text: u.text, OverAt: now}
 			i := slices.IndexFunc(open, func(o state.Alarm) bool { return nameOf(o) == nameOf(a) })
 			var err error
 			switch {

@@ -121,15 +121,18 @@ func (d *desk) minutes(n int) {
 }
 
 func failedRun(connection string) condition.Condition {
-	return condition.Condition{Code: condition.RunFailed, Subject: connection, Connection: connection, Urgent: true, Sentence: "The last run of " + connection + " failed.", Next: "Look at it."}
+	return condition.Condition{Code: condition.RunFailed, Subject: connection, Connection: connection, Urgent: true,
+		Sentence: "The last run of " + connection + " failed.", Next: "Look at it."}
 }
 
 func lost(n int) condition.Condition {
-	return condition.Condition{Code: condition.MandateCancelled, Subject: fmt.Sprintf("m%04d", n), Connection: "acme", Urgent: true, Sentence: fmt.Sprintf("The mandate m%04d was cancelled.", n),
+	return condition.Condition{Code: condition.MandateCancelled, Subject: fmt.Sprintf("m%04d", n), Connection: "acme",
+		Urgent: true, Sentence: fmt.Sprintf("The mandate m%04d was cancelled.", n),
 		Next: "Agree a new mandate.", Records: []state.RecordID{{Connection: "acme", SourceID: fmt.Sprintf("A%04d", n)}}}
 }
 
-var waits = condition.Condition{Code: condition.Attention, Subject: "rejected", Sentence: "3 records: refused.", Count: 3}
+var waits = condition.Condition{Code: condition.Attention, Subject: "rejected", Sentence: "3 records: refused.",
+	Count: 3}
 
 func (b *mailbox) named(name string, from Severity) Way {
 	return Way{Name: name, Sender: b.way(smtp.NoTLS), MinSeverity: from}
@@ -174,7 +177,8 @@ func TestAConditionIsToldOnceWhenItBeginsAndOnceWhenItIsOver(t *testing.T) {
 	d.holds = []condition.Condition{failedRun("acme")} // later it begins anew
 	d.minutes(2)
 	box.expect(failedSubject, overSubject, failedSubject)
-	if text := box.read()[1].text; !strings.Contains(text, "It began on 2026-03-02 09:04 UTC and ended on 2026-03-02 09:24 UTC.") {
+	if text := box.read()[1].text; !strings.Contains(text,
+		"It began on 2026-03-02 09:04 UTC and ended on 2026-03-02 09:24 UTC.") {
 		t.Errorf("the end reads:\n%s", text)
 	}
 }
@@ -189,7 +193,8 @@ func TestAThousandFailuresAreOneMail(t *testing.T) {
 	d.minutes(5)
 	box.expect("payersync test: A mandate was cancelled, acme (1000 times)")
 	text := box.read()[0].text
-	for _, want := range []string{"A mandate was cancelled: 1000 times", "m0000 was", "m0019 was", "and 980 more alarms of this kind", "What to do: Agree a new mandate."} {
+	for _, want := range []string{"A mandate was cancelled: 1000 times", "m0000 was", "m0019 was",
+		"and 980 more alarms of this kind", "What to do: Agree a new mandate."} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the mail does not say %q:\n%s", want, text)
 		}
@@ -240,7 +245,9 @@ func TestAWayThatIsDownLosesNothingAndIsToldNothingTwice(t *testing.T) {
 	for _, fault := range []struct {
 		step mailtest.Step
 		err  error
-	}{{mailtest.AtMail, mailtest.ErrCut}, {mailtest.AtMail, mailtest.Refusal(451, "later")}, {mailtest.AtRcpt, mailtest.ErrCut}, {mailtest.AtRcpt, mailtest.Refusal(450, "later")}, {mailtest.AtData, mailtest.ErrCut}, {mailtest.AtData, mailtest.Refusal(452, "later")}} {
+	}{{mailtest.AtMail, mailtest.ErrCut}, {mailtest.AtMail, mailtest.Refusal(451, "later")},
+		{mailtest.AtRcpt, mailtest.ErrCut}, {mailtest.AtRcpt, mailtest.Refusal(450, "later")},
+		{mailtest.AtData, mailtest.ErrCut}, {mailtest.AtData, mailtest.Refusal(452, "later")}} {
 		t.Run(fmt.Sprint(fault.step, " ", fault.err), func(t *testing.T) {
 			t.Parallel()
 			down, up := newMailbox(t, smtp.NoTLS), newMailbox(t, smtp.NoTLS)
@@ -301,12 +308,14 @@ func TestNamesAndAddressesLeaveOnlyWhereThatIsWanted(t *testing.T) {
 		if err := tx.SaveMapping("v1", "version: 1", "test"); err != nil {
 			return err
 		}
-		run, err := tx.OpenRun(state.NewRun{Connection: "acme", Kind: connector.RunSync, Trigger: "manual", Mapping: "v1", Holder: "test"})
+		run, err := tx.OpenRun(state.NewRun{Connection: "acme", Kind: connector.RunSync, Trigger: "manual", Mapping: "v1",
+			Holder: "test"})
 		if err != nil {
 			return err
 		}
 		id := "jane@example.org"
-		if err := tx.SavePage(run, "acme", []connector.Record{{SourceID: id, State: connector.RecordActive, Data: []byte("{}")}}); err != nil {
+		if err := tx.SavePage(run, "acme",
+			[]connector.Record{{SourceID: id, State: connector.RecordActive, Data: []byte("{}")}}); err != nil {
 			return err
 		}
 		return tx.SaveLabels("acme", "v1", []state.NewLabel{{SourceID: id, Label: connector.Label{Name: "Jane Canary"}}})
@@ -314,7 +323,8 @@ func TestNamesAndAddressesLeaveOnlyWhereThatIsWanted(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := lost(1)
-	c.Sentence, c.Records = "The mandate m1 of record jane@example.org was cancelled.", []state.RecordID{{Connection: "acme", SourceID: "jane@example.org"}}
+	c.Sentence, c.Records = "The mandate m1 of record jane@example.org was cancelled.",
+		[]state.RecordID{{Connection: "acme", SourceID: "jane@example.org"}}
 	d.holds = []condition.Condition{c}
 	d.minutes(1)
 	if raw := plainBox.received()[0]; strings.Contains(raw, "Canary") || strings.Contains(raw, "jane@") {
@@ -357,7 +367,8 @@ func TestAWebhookIsSignedAndItsIDStays(t *testing.T) {
 	if len(ids) != 3 || ids[0] != ids[2] || bodies[0] != bodies[2] {
 		t.Fatalf("the webhook came %d times: %q", len(ids), ids)
 	}
-	for _, want := range []string{`"type":"payersync.alarms"`, `"code":"mandate_cancelled"`, `"subject":"m0001"`, `"source_id":"A0001"`, `"over":[]`, `"id":"` + ids[0]} {
+	for _, want := range []string{`"type":"payersync.alarms"`, `"code":"mandate_cancelled"`, `"subject":"m0001"`,
+		`"source_id":"A0001"`, `"over":[]`, `"id":"` + ids[0]} {
 		if !strings.Contains(bodies[0], want) {
 			t.Errorf("the body does not hold %s:\n%s", want, bodies[0])
 		}
@@ -369,7 +380,8 @@ func TestAWebhookThatIsRefusedSaysSo(t *testing.T) {
 	for code, want := range map[int]bool{404: true, 410: true, 302: true, 408: false, 500: false, 503: false} {
 		receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }))
 		client := transport.New(transport.Options{Retries: -1})
-		hook := &Webhook{webhook.Receiver{URL: receiver.URL, Secret: connector.NewSecret("whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="), HTTP: client, Now: time.Now}}
+		hook := &Webhook{webhook.Receiver{URL: receiver.URL,
+			Secret: connector.NewSecret("whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="), HTTP: client, Now: time.Now}}
 		_, err := hook.Send(t.Context(), "id", []byte("{}"))
 		if refused := outbox.OutcomeOf("", err).State == state.MessageRefused; err == nil || refused != want {
 			t.Errorf("%d is told as %v", code, err)

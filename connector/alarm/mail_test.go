@@ -33,8 +33,10 @@ func decoder(encoding string, body io.Reader) io.Reader {
 func sample() Message {
 	at := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 	return Message{
-		ID: "MESSAGE1", Kind: KindAlarms, At: at, Installation: "test", when: func(at time.Time) string { return at.Format(time.RFC3339) },
-		Begun: []Told{{Code: condition.RunFailed, Subject: "acme", Connection: "acme", Urgent: true, Since: at, Sentence: "The last run of acme did not come to its end.", Next: "Look at it."}},
+		ID: "MESSAGE1", Kind: KindAlarms, At: at, Installation: "test",
+		when: func(at time.Time) string { return at.Format(time.RFC3339) },
+		Begun: []Told{{Code: condition.RunFailed, Subject: "acme", Connection: "acme", Urgent: true, Since: at,
+			Sentence: "The last run of acme did not come to its end.", Next: "Look at it."}},
 	}
 }
 
@@ -54,10 +56,12 @@ func TestMailIsHandedOverEncryptedAndSignedIn(t *testing.T) {
 				t.Fatalf("the server said %q, %v", answer, err)
 			}
 			got := box.read()
-			if len(got) != 1 || got[0].id != "<MESSAGE1@example.com>" || got[0].subject != "payersync test: A run failed, acme" || !strings.Contains(got[0].to, "ops@example.org") {
+			if len(got) != 1 || got[0].id != "<MESSAGE1@example.com>" ||
+				got[0].subject != "payersync test: A run failed, acme" || !strings.Contains(got[0].to, "ops@example.org") {
 				t.Fatalf("it came as %+v", got)
 			}
-			if got[0].header.Get("Auto-Submitted") != "auto-generated" || !strings.Contains(got[0].text, "\n- The last run of acme did not come to its end.\n") {
+			if got[0].header.Get("Auto-Submitted") != "auto-generated" ||
+				!strings.Contains(got[0].text, "\n- The last run of acme did not come to its end.\n") {
 				t.Errorf("the mail reads:\n%s", box.received()[0])
 			}
 			if m := box.Received()[0]; m.Secure != (how != smtp.NoTLS) || m.Secure != (m.User == mailtest.Username) {
@@ -79,11 +83,14 @@ func TestWhatAMailServerSaysTellsWhetherItIsTriedAgain(t *testing.T) {
 		refused bool
 		says    string
 	}{
-		{"sender refused", mailtest.AtMail, mailtest.Refusal(550, "go away"), true, "the mail server did not take the sender: 550 go away"},
+		{"sender refused", mailtest.AtMail, mailtest.Refusal(550, "go away"), true,
+			"the mail server did not take the sender: 550 go away"},
 		{"sender later", mailtest.AtMail, mailtest.Refusal(451, "greylisted"), false, "the sender: 451 greylisted"},
-		{"recipient refused", mailtest.AtRcpt, mailtest.Refusal(550, "no such user"), true, "did not take the recipient: 550 no such user"},
+		{"recipient refused", mailtest.AtRcpt, mailtest.Refusal(550, "no such user"), true,
+			"did not take the recipient: 550 no such user"},
 		{"recipient later", mailtest.AtRcpt, mailtest.Refusal(450, "mailbox busy"), false, "450 mailbox busy"},
-		{"mail refused", mailtest.AtData, mailtest.Refusal(554, "it looks like spam"), true, "did not take the mail: 554 it looks like spam"},
+		{"mail refused", mailtest.AtData, mailtest.Refusal(554, "it looks like spam"), true,
+			"did not take the mail: 554 it looks like spam"},
 		{"mail later", mailtest.AtData, mailtest.Refusal(452, "disk full"), false, "452 disk full"},
 		{"cut at the sender", mailtest.AtMail, mailtest.ErrCut, false, "took the sender with no answer"},
 		{"cut at the recipient", mailtest.AtRcpt, mailtest.ErrCut, false, "took the recipient with no answer"},
@@ -110,7 +117,8 @@ func TestNothingThatIsToldEndsAHeader(t *testing.T) {
 	box := newMailbox(t, smtp.NoTLS)
 	m := sample()
 	evil := "acme\r\nBcc: everybody@example.org\r\n\r\nBuy now"
-	m.Installation, m.Begun[0].Connection, m.Begun[0].Subject, m.Begun[0].Sentence = evil, evil, evil, connector.OneLine(evil)
+	m.Installation, m.Begun[0].Connection, m.Begun[0].Subject, m.Begun[0].Sentence = evil, evil, evil,
+		connector.OneLine(evil)
 	way := box.way(smtp.NoTLS)
 	body, err := way.Freeze(m)
 	if err != nil {

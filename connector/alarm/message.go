@@ -61,7 +61,8 @@ type Record struct {
 
 // compose writes a message to one way.
 func (t *Teller) compose(ctx context.Context, w Way, items []item) (Message, error) {
-	m := Message{ID: rand.Text(), Kind: KindAlarms, At: t.Ledger.Now(), Installation: t.Installation, when: t.Time, account: t.Account, list: t.list()}
+	m := Message{ID: rand.Text(), Kind: KindAlarms, At: t.Ledger.Now(), Installation: t.Installation, when: t.Time,
+		account: t.Account, list: t.list()}
 	var names map[state.RecordID]connector.Label
 	if w.Names {
 		var asked []state.RecordID
@@ -99,11 +100,13 @@ func (t *Teller) told(w Way, it item, names map[state.RecordID]connector.Label) 
 		return connector.NameAccount(connector.OneLine(t.Clean(s, w.Names)), t.Account)
 	}
 	a := it.alarm
-	out := Told{Code: condition.Code(a.Code), Subject: clean(a.Subject), Connection: a.Connection, Urgent: a.Urgent, Since: a.Since, OverAt: a.OverAt, Sentence: clean(a.Text)}
+	out := Told{Code: condition.Code(a.Code), Subject: clean(a.Subject), Connection: a.Connection, Urgent: a.Urgent,
+		Since: a.Since, OverAt: a.OverAt, Sentence: clean(a.Text)}
 	if c := it.holds; c != nil {
 		out.Code, out.Subject, out.Connection, out.Urgent = c.Code, clean(c.Subject), c.Connection, c.Urgent
 		out.Since, out.Sentence, out.Next = c.Since, clean(c.Sentence), clean(c.Next)
-		out.Commands = append(out.Commands, connector.Map(c.Commands, func(command string) string { return clean(command) })...)
+		out.Commands = append(out.Commands,
+			connector.Map(c.Commands, func(command string) string { return clean(command) })...)
 		for _, r := range c.Records {
 			out.Records = append(out.Records, Record{r.Connection, clean(r.SourceID), clean(names[r].Name)})
 		}
@@ -182,7 +185,8 @@ func (m Message) Text() string {
 			continue
 		}
 		line("\n%s", part.heading)
-		for _, g := range grouped(part.told, func(a, b Told) bool { return a.Code == b.Code && a.Connection == b.Connection && a.Next == b.Next }) {
+		for _, g := range grouped(part.told,
+			func(a, b Told) bool { return a.Code == b.Code && a.Connection == b.Connection && a.Next == b.Next }) {
 			m.group(line, g, part.over)
 		}
 	}

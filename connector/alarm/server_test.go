@@ -66,5 +66,6 @@ func parse(t *testing.T, raw string) letter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return letter{m.Header.Get("Message-ID"), subject, m.Header.Get("To"), strings.ReplaceAll(string(body), "\r\n", "\n"), m.Header}
+	return letter{m.Header.Get("Message-ID"), subject, m.Header.Get("To"), strings.ReplaceAll(string(body), "\r\n", "\n"),
+		m.Header}
 }

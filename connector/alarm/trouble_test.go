@@ -80,13 +80,16 @@ func TestARecipientThatIsRefusedIsToldByTheOthers(t *testing.T) {
 	d := newDesk(t, refused.named("office", Warning), other.named("pager", Warning))
 	mine := []condition.Condition{failedRun("acme")}
 	d.teller.Look = func(ctx context.Context) ([]condition.Condition, error) {
-		found, err := condition.Look(ctx, d.ledger, condition.Expected{Ways: []string{"office", "pager"}, Command: func(s connector.Step) string { return string(s.Do) + " " + s.Of }}, condition.WayFailed)
+		found, err := condition.Look(ctx, d.ledger,
+			condition.Expected{Ways: []string{"office", "pager"},
+				Command: func(s connector.Step) string { return string(s.Do) + " " + s.Of }}, condition.WayFailed)
 		return append(found, mine...), err
 	}
 	refused.Fail(mailtest.AtRcpt, mailtest.Refusal(550, "no such user"))
 	d.minutes(3)
 	other.expect(failedSubject, "payersync test: Alarms do not arrive")
-	if text := other.read()[1].text; !strings.Contains(text, "The alarm way office has refused messages") || !strings.Contains(text, "550 no such user") || !strings.Contains(text, "test_way office") {
+	if text := other.read()[1].text; !strings.Contains(text, "The alarm way office has refused messages") ||
+		!strings.Contains(text, "550 no such user") || !strings.Contains(text, "test_way office") {
 		t.Errorf("it is told as\n%s", text)
 	}
 	d.minutes(300)
@@ -115,7 +118,8 @@ func TestTwoProcessesNeverBothTell(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer second.Close()
-	other := &Teller{Ledger: second, Now: d.now, Look: d.teller.Look, Ways: d.teller.Ways, Installation: "test", Time: d.teller.Time, Clean: d.teller.Clean}
+	other := &Teller{Ledger: second, Now: d.now, Look: d.teller.Look, Ways: d.teller.Ways, Installation: "test",
+		Time: d.teller.Time, Clean: d.teller.Clean}
 	var both sync.WaitGroup
 	for _, teller := range []*Teller{d.teller, other} {
 		both.Go(func() {

@@ -52,7 +52,8 @@ func openBefore(t *testing.T, ways ...Way) *desk {
 			t.Fatal(err)
 		}
 	}
-	d := &desk{t: t, at: time.Date(2026, 11, 25, 9, 20, 0, 0, time.UTC), files: state.Options{Path: path, KeyFile: path + ".key"}}
+	d := &desk{t: t, at: time.Date(2026, 11, 25, 9, 20, 0, 0, time.UTC),
+		files: state.Options{Path: path, KeyFile: path + ".key"}}
 	d.files.Now = d.now
 	d.start(ways...)
 	return d
@@ -61,8 +62,10 @@ func openBefore(t *testing.T, ways ...Way) *desk {
 // covers F70
 func TestAlarmsUnderWayGoOnAfterAnUpgradeAndNothingIsToldTwice(t *testing.T) {
 	t.Parallel()
-	all, urgent, digest, down := newMailbox(t, smtp.NoTLS), newMailbox(t, smtp.NoTLS), newMailbox(t, smtp.NoTLS), newMailbox(t, smtp.NoTLS)
-	d := openBefore(t, all.named("all", Warning), urgent.named("urgent", Critical), digest.named("digest", Warning), down.named("down", Warning))
+	all, urgent, digest, down := newMailbox(t, smtp.NoTLS), newMailbox(t, smtp.NoTLS), newMailbox(t, smtp.NoTLS),
+		newMailbox(t, smtp.NoTLS)
+	d := openBefore(t, all.named("all", Warning), urgent.named("urgent", Critical), digest.named("digest", Warning),
+		down.named("down", Warning))
 	waiting, err := d.ledger.WaitingMessage(context.Background(), "down")
 	if err != nil || waiting == nil {
 		t.Fatalf("what waits is %+v, %v", waiting, err)
@@ -86,7 +89,8 @@ func TestAlarmsUnderWayGoOnAfterAnUpgradeAndNothingIsToldTwice(t *testing.T) {
 	}
 	for _, box := range []*mailbox{all, digest, down} {
 		mails := box.read()
-		if text := mails[len(mails)-1].text; !strings.Contains(text, "Ended alarms") || !strings.Contains(text, "The last run of books failed.") || !strings.Contains(text, "2 records: an address.") {
+		if text := mails[len(mails)-1].text; !strings.Contains(text, "Ended alarms") ||
+			!strings.Contains(text, "The last run of books failed.") || !strings.Contains(text, "2 records: an address.") {
 			t.Errorf("the end of the condition that was settling is not told:\n%s", text)
 		}
 	}
@@ -97,7 +101,8 @@ func TestAlarmsUnderWayGoOnAfterAnUpgradeAndNothingIsToldTwice(t *testing.T) {
 	d.minutes(2)
 	for _, box := range []*mailbox{all, urgent, digest, down} {
 		mails := box.read()
-		if last := mails[len(mails)-1]; !strings.HasPrefix(last.subject, "payersync test: over: ") || !strings.Contains(last.text, "The last run of acme failed.") || !strings.Contains(last.text, "m0001") {
+		if last := mails[len(mails)-1]; !strings.HasPrefix(last.subject, "payersync test: over: ") ||
+			!strings.Contains(last.text, "The last run of acme failed.") || !strings.Contains(last.text, "m0001") {
 			t.Errorf("the end of all is told as %q:\n%s", last.subject, last.text)
 		}
 	}

@@ -37,16 +37,21 @@ func TestARefusalNamesTheSettingThatMayBeWrong(t *testing.T) {
 		want     string
 	}{
 		{"no list here", nil, "/customers", []int{404, 405, 501}, `{}`, list, "billing.base_url"},
-		{"another page", nil, "/customers", []int{400, 422}, `{}`, list, "page_param, size_param, size and first_page of billing.dialect.list"},
-		{"a page number without effect", nil, "/customers", []int{200}, `[{"id":"a"}]`, list, "billing.dialect.list.page_param"},
+		{"another page", nil, "/customers", []int{400, 422}, `{}`, list,
+			"page_param, size_param, size and first_page of billing.dialect.list"},
+		{"a page number without effect", nil, "/customers", []int{200}, `[{"id":"a"}]`, list,
+			"billing.dialect.list.page_param"},
 		{"another token", nil, "/customers", []int{401, 403}, `{}`, list, "billing.dialect.api_auth (client_credentials)"},
 		{"no token", nil, "/oauth2/token", []int{400, 401, 403}, `{}`, list, "billing.dialect.token_auth (form)"},
 		{"no token endpoint", nil, "/oauth2/token", []int{404, 405}, `{}`, list, "billing.auth_url"},
-		{"no subscription here", nil, "/webhooks", []int{404, 405, 501}, `{}`, subscribe, "billing.client_id and billing.base_url"},
-		{"verification first", nil, "/webhooks", []int{400, 409, 412, 422, 428}, `{}`, subscribe, "billing.dialect.webhook_setup"},
+		{"no subscription here", nil, "/webhooks", []int{404, 405, 501}, `{}`, subscribe,
+			"billing.client_id and billing.base_url"},
+		{"verification first", nil, "/webhooks", []int{400, 409, 412, 422, 428}, `{}`, subscribe,
+			"billing.dialect.webhook_setup"},
 		{"no digest", digest, "/webhooks/digest", []int{404, 405, 501}, `{}`, subscribe, "billing.dialect.webhook_setup"},
 		{"no delivery key", digest, "/webhooks/auth", []int{404, 405, 501}, `{}`, subscribe, "billing.dialect.webhook_setup"},
-		{"mandates in place of a link", nil, "/directdebitmandates", []int{200}, `{"mandates":[]}`, link, "billing.dialect.mandate_link"},
+		{"mandates in place of a link", nil, "/directdebitmandates", []int{200}, `{"mandates":[]}`, link,
+			"billing.dialect.mandate_link"},
 	} {
 		for _, status := range tt.statuses {
 			t.Run(fmt.Sprintf("%s, HTTP %d", tt.name, status), func(t *testing.T) {

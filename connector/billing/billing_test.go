@@ -31,7 +31,8 @@ func TestNewReportsEveryWrongValueAtOnce(t *testing.T) {
 	}
 	for _, want := range []string{
 		"billing.base_url: it must begin with https://", "billing.redirect_url: it is not an address", "Config.HTTP",
-		`dialect.cancel: "later" is not allowed; use colon, slash, query, body`, `dialect.token_auth: ""`, "dialect.list.size: 0", "dialect.list.page_param",
+		`dialect.cancel: "later" is not allowed; use colon, slash, query, body`, `dialect.token_auth: ""`,
+		"dialect.list.size: 0", "dialect.list.page_param",
 		`dialect.read_only: "name"`,
 	} {
 		if !strings.Contains(err.Error(), want) {
@@ -93,7 +94,8 @@ func TestNewNeedsTheCredentialsOfItsDialect(t *testing.T) {
 		cfg := config(answers(500, "", ""))
 		cfg.Dialect.APIAuth = tt.apiAuth
 		tt.strip(&cfg)
-		if _, err := billing.New(cfg); err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "app-secret") {
+		if _, err := billing.New(cfg); err == nil || !strings.Contains(err.Error(), tt.want) ||
+			strings.Contains(err.Error(), "app-secret") {
 			t.Errorf("%s: error %v; want one with %q", tt.apiAuth, err, tt.want)
 		}
 	}
@@ -101,7 +103,8 @@ func TestNewNeedsTheCredentialsOfItsDialect(t *testing.T) {
 
 func TestProfilesAreValidAndFoundByName(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]billing.Dialect{"standard": billing.Standard(), "adfin": billing.Adfin(), "sandbox": billing.Sandbox()} {
+	for name, want := range map[string]billing.Dialect{"standard": billing.Standard(), "adfin": billing.Adfin(),
+		"sandbox": billing.Sandbox()} {
 		got, err := billing.Profile(name)
 		if err != nil || !cmp.Equal(want, got) || got.Validate() != nil {
 			t.Errorf("%s: %v, %v", name, err, got.Validate())
@@ -147,7 +150,8 @@ read_only: [directDebitMandate, timezone]
 	}
 	var signature billing.Signature
 	const sample = `{header: x-signature, timestamp_header: t, algorithm: hmac-sha256, encoding: hex, prefix: p, signed: body, key: text, tolerance: 5m, scheme: ""}`
-	if err := yaml.Load([]byte(sample), &signature, yaml.WithKnownFields()); err != nil || signature.Tolerance.Minutes() != 5 {
+	if err := yaml.Load([]byte(sample), &signature, yaml.WithKnownFields()); err != nil ||
+		signature.Tolerance.Minutes() != 5 {
 		t.Errorf("signature = %+v, %v", signature, err)
 	}
 }
@@ -156,7 +160,8 @@ func TestDialectRefusesReadOnlyFieldsThatMustBeSent(t *testing.T) {
 	t.Parallel()
 	for field, ok := range map[string]bool{
 		"lastUpdatedTime": true, "people.validForEmailCommunication": true, "addresses.id": true,
-		"id": false, "people": false, "externalData": false, "": false, "people.": false, "other.x": false, "people.a.b": false,
+		"id": false, "people": false, "externalData": false, "": false, "people.": false, "other.x": false,
+		"people.a.b": false,
 	} {
 		d := billing.Standard()
 		d.ReadOnly = []string{field}
@@ -202,7 +207,8 @@ func TestNewWebhookSecretIsKeptWhateverFailsAfterIt(t *testing.T) {
 		if err == nil && (got.ID != "w1" || !got.Enabled || got.URL != hook().URL) {
 			t.Errorf("subscription = %+v", got)
 		}
-		want := []string{"PUT /api/apps/app-1/webhooks/digest", "PUT /api/apps/app-1/webhooks/auth", "PUT /api/apps/app-1/webhooks"}
+		want := []string{"PUT /api/apps/app-1/webhooks/digest", "PUT /api/apps/app-1/webhooks/auth",
+			"PUT /api/apps/app-1/webhooks"}
 		if diff := cmp.Diff(want[:len(steps)], steps); diff != "" {
 			t.Errorf("failing at %s, steps (-want +got):\n%s", failAt, diff)
 		}
@@ -216,7 +222,8 @@ func TestSubscribeBringsBackASecretThatTheAnswerHolds(t *testing.T) {
 	t.Parallel()
 	client := newClient(t, config(answers(200, "application/json", `{"id":"w1","enabled":true,"secret":"given-back"}`)))
 	var kept []string
-	if got, err := client.Subscribe(t.Context(), hook(), setUp(&kept)); err != nil || !slices.Equal(kept, []string{"given-back"}) {
+	if got, err := client.Subscribe(t.Context(), hook(), setUp(&kept)); err != nil ||
+		!slices.Equal(kept, []string{"given-back"}) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
@@ -280,16 +287,19 @@ func TestLinkMethodIsFoundOutOnce(t *testing.T) {
 			case strings.HasSuffix(r.URL.Path, "/c1"):
 				return 200, "application/json", `{"id":"c1"}`
 			}
-			return 200, "application/json", `{"id":"m1","status":"CREATED","url":"https://sign.example/m1","customer":{"id":"c1"}}`
+			return 200, "application/json",
+				`{"id":"m1","status":"CREATED","url":"https://sign.example/m1","customer":{"id":"c1"}}`
 		})
 		client := newClient(t, config(rt))
 		for range 2 {
-			if got, err := client.RequestMandateLink(t.Context(), "c1"); err != nil || got.ID != "m1" || got.URL != "https://sign.example/m1" {
+			if got, err := client.RequestMandateLink(t.Context(), "c1"); err != nil || got.ID != "m1" ||
+				got.URL != "https://sign.example/m1" {
 				t.Fatalf("refused with %d: %+v, %v", status, got, err)
 			}
 		}
 		const body = ` {"redirectUrl":"` + redirect + `"}`
-		want := []string{"PUT c1/directdebitmandates" + body, "GET c1 ", "GET c1/directdebitmandates" + body, "GET c1/directdebitmandates" + body}
+		want := []string{"PUT c1/directdebitmandates" + body, "GET c1 ", "GET c1/directdebitmandates" + body,
+			"GET c1/directdebitmandates" + body}
 		if status != 404 {
 			want = append(want[:1], want[2:]...)
 		}
@@ -329,11 +339,13 @@ func TestMandateAnswersAreReadWithoutBankFields(t *testing.T) {
 	t.Parallel()
 	const mandate = `{"id":"m1","status":"CANCELLED","lastUpdateTime":"2024-11-05T04:50:32.132UTC","url":"https://sign.example/m1","bankAccountNumber":"12345678","failureReason":"DECEASED","customer":{"id":"c1"}}`
 	link, err := newClient(t, config(answers(200, "application/json", mandate))).RequestMandateLink(t.Context(), "c1")
-	want := connector.Mandate{ID: "m1", CustomerID: "c1", Status: "CANCELLED", ServiceTime: "2024-11-05T04:50:32.132UTC", URL: "https://sign.example/m1", FailureReason: connector.NewSecret("DECEASED")}
+	want := connector.Mandate{ID: "m1", CustomerID: "c1", Status: "CANCELLED", ServiceTime: "2024-11-05T04:50:32.132UTC",
+		URL: "https://sign.example/m1", FailureReason: connector.NewSecret("DECEASED")}
 	if err != nil || link != want {
 		t.Errorf("link = %+v, %v; want %+v", link, err, want)
 	}
-	got, err := newClient(t, config(answers(200, "application/json", `{"id":"c1","name":"A","directDebitMandate":`+mandate+`,"n":1.0}`))).Customer(t.Context(), "c1")
+	got, err := newClient(t, config(answers(200, "application/json",
+		`{"id":"c1","name":"A","directDebitMandate":`+mandate+`,"n":1.0}`))).Customer(t.Context(), "c1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -377,12 +389,15 @@ func TestCustomerIsReadInEverySpelling(t *testing.T) {
 				Addresses: []connector.Address{{Line1: "1 Quay St", City: "Leeds", PostCode: "LS1"}},
 			}},
 		{`{"id":"7","name":null,"people":null,"addresses":[{"addressLine1":"1 Quay St","postalCode":"LS1","country":"GB"}],"externalData":[{"key":"k","value":"1"},{"key":"","value":"2"}],"directDebitMandate":{}}`,
-			connector.RemoteCustomer{ExternalData: pairs, Addresses: []connector.Address{{Line1: "1 Quay St", PostCode: "LS1", Country: "GB"}}}},
+			connector.RemoteCustomer{ExternalData: pairs,
+				Addresses: []connector.Address{{Line1: "1 Quay St", PostCode: "LS1", Country: "GB"}}}},
 		{`{"id":"7","name":"A","externalData":{"connectorType":"k","id":"1"},"directDebitMandate":{"id":"m1","status":"MIGRATING"}}`,
 			connector.RemoteCustomer{Name: "A", ExternalData: pairs, Mandate: mandate("MIGRATING", "")}},
 		{`{"id":"7","name":"A","externalData":[{"connectorType":"QuickBooks","id":"q"}],"directDebitMandate":{"id":"m1","status":"ACTIVE","lastUpdatedTime":1730782232132}}`,
-			connector.RemoteCustomer{Name: "A", ExternalData: map[string]string{"QUICKBOOKS": "q"}, Mandate: mandate("ACTIVE", "1730782232132")}},
-		{`{"id":"7","name":"A","directDebitMandate":null}`, connector.RemoteCustomer{Name: "A", ExternalData: map[string]string{}}},
+			connector.RemoteCustomer{Name: "A", ExternalData: map[string]string{"QUICKBOOKS": "q"},
+				Mandate: mandate("ACTIVE", "1730782232132")}},
+		{`{"id":"7","name":"A","directDebitMandate":null}`,
+			connector.RemoteCustomer{Name: "A", ExternalData: map[string]string{}}},
 	}
 	for _, tt := range tests {
 		got, err := newClient(t, config(answers(200, "application/json", tt.body))).Customer(t.Context(), "7")

@@ -33,7 +33,8 @@ type request struct {
 
 // read prepares a call without side effects.
 func (c *Client) read(op, path string, query url.Values) request {
-	return request{op: op, method: http.MethodGet, path: path, query: query, by: c.api, repeat: transport.Always, reads: true}
+	return request{op: op, method: http.MethodGet, path: path, query: query, by: c.api, repeat: transport.Always,
+		reads: true}
 }
 
 // write prepares a call with possible side effects. It is not sent again once it may have arrived.
@@ -256,7 +257,8 @@ func (c *Client) tokenError(r request, err error) error {
 	case errors.As(err, &refused):
 		c.judgeRefusedToken(r, out, refused)
 	case errors.As(err, &unusable):
-		out.Status, out.Detail = unusable.status, fmt.Sprintf("the token endpoint answered with %s and no token; check billing.base_url and auth_url", unusable.what)
+		out.Status, out.Detail = unusable.status,
+			fmt.Sprintf("the token endpoint answered with %s and no token; check billing.base_url and auth_url", unusable.what)
 	case errors.As(err, &remote):
 		out.Fault, out.RetryAt, out.Err = remote.Fault, remote.RetryAt, err
 	case errors.As(err, &failed):
@@ -264,7 +266,8 @@ func (c *Client) tokenError(r request, err error) error {
 	case errors.Is(err, errNoCredentials) && c.ofWebhooks(r):
 		out.Fault, out.Detail, out.Err = connector.FaultUnauthorized, "nothing was sent; "+c.webhookTokens(sentNothing), err
 	case errors.Is(err, errRefused) || errors.Is(err, errNoCredentials):
-		out.Fault, out.Detail, out.Err = connector.FaultUnauthorized, details[connector.FaultUnauthorized]+"; "+c.checkOwn(), err
+		out.Fault, out.Detail, out.Err = connector.FaultUnauthorized, details[connector.FaultUnauthorized]+"; "+c.checkOwn(),
+			err
 	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
 		out.Err = err
 	}
@@ -282,7 +285,8 @@ func (c *Client) judgeRefusedToken(r request, out *connector.RemoteError, refuse
 	transient := request{reads: true}.faultOf(out.Status)
 	switch {
 	case slices.Contains(definiteTokenErrors, refused.ErrorCode):
-		out.Fault, out.Detail = connector.FaultUnauthorized, "the token endpoint refused our credentials, code "+refused.ErrorCode
+		out.Fault, out.Detail = connector.FaultUnauthorized,
+			"the token endpoint refused our credentials, code "+refused.ErrorCode
 	case transient == connector.FaultThrottled:
 		out.Fault, out.RetryAt = transient, transport.RetryAfter(refused.Response, c.now())
 	case out.Status >= 400 && transient != connector.FaultUnavailable:

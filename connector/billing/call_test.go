@@ -46,7 +46,8 @@ func operations() []operation {
 		}},
 		{"cancel", false, func(ctx context.Context, c *billing.Client) error { return c.CancelMandate(ctx, "m1", "moved") }},
 		{"subscribe", false, func(ctx context.Context, c *billing.Client) error {
-			_, err := c.Subscribe(ctx, billing.Subscription{URL: "https://hooks.example/in", Events: []string{"customer"}}, setUp(nil))
+			_, err := c.Subscribe(ctx, billing.Subscription{URL: "https://hooks.example/in", Events: []string{"customer"}},
+				setUp(nil))
 			return err
 		}},
 		{"get", true, func(ctx context.Context, c *billing.Client) error {
@@ -91,13 +92,17 @@ func TestEveryAnswerHasOneMeaning(t *testing.T) {
 		{"see other", answers(303, json, ``), connector.FaultUnavailable, connector.FaultUnknown},
 		{"repeat there", answers(307, json, ``), connector.FaultUnavailable, connector.FaultUnavailable},
 		{"portal page", answers(200, html, `<!doctype html><p>Sign in`), connector.FaultUnavailable, connector.FaultUnknown},
-		{"JSON that calls itself a page", answers(200, html, `{"id":"c1"}`), connector.FaultUnavailable, connector.FaultUnknown},
+		{"JSON that calls itself a page", answers(200, html, `{"id":"c1"}`), connector.FaultUnavailable,
+			connector.FaultUnknown},
 		{"two values", answers(200, json, `{"id":"c1"} {}`), connector.FaultUnavailable, connector.FaultUnknown},
-		{"the same key twice", answers(200, json, `{"id":"c1","ID":"c2"}`), connector.FaultUnavailable, connector.FaultUnknown},
+		{"the same key twice", answers(200, json, `{"id":"c1","ID":"c2"}`), connector.FaultUnavailable,
+			connector.FaultUnknown},
 		{"reset", failing(errors.New("connection reset by peer")), connector.FaultUnavailable, connector.FaultUnknown},
 		{"cut short", answersCut(`{"id":"c1","name":"North`), connector.FaultUnavailable, connector.FaultUnknown},
-		{"no connection", failing(&net.OpError{Op: "dial", Net: "tcp", Err: errors.New("refused")}), connector.FaultUnavailable, connector.FaultUnavailable},
-		{"no such name", failing(&net.DNSError{Err: "no such host", Name: "billing.example"}), connector.FaultUnavailable, connector.FaultUnavailable},
+		{"no connection", failing(&net.OpError{Op: "dial", Net: "tcp", Err: errors.New("refused")}),
+			connector.FaultUnavailable, connector.FaultUnavailable},
+		{"no such name", failing(&net.DNSError{Err: "no such host", Name: "billing.example"}), connector.FaultUnavailable,
+			connector.FaultUnavailable},
 	}
 	for _, tt := range tests {
 		for _, op := range operations() {
@@ -137,7 +142,8 @@ func answersCut(text string) http.RoundTripper {
 // covers F09
 func TestWriteThatAnswersNothingIsKnownOnlyWhereTheInterfaceAllowsIt(t *testing.T) {
 	t.Parallel()
-	empty := map[string]connector.Fault{"create": connector.FaultUnknown, "link": connector.FaultUnknown, "subscribe": connector.FaultUnknown}
+	empty := map[string]connector.Fault{"create": connector.FaultUnknown, "link": connector.FaultUnknown,
+		"subscribe": connector.FaultUnknown}
 	for _, op := range operations()[:5] {
 		err := op.call(t.Context(), newClient(t, config(answers(200, "", ""))))
 		if got := connector.FaultOf(err); got != empty[op.name] {
@@ -148,7 +154,8 @@ func TestWriteThatAnswersNothingIsKnownOnlyWhereTheInterfaceAllowsIt(t *testing.
 
 func TestMissingContentTypeIsForgivenWhenTheBodyIsJSON(t *testing.T) {
 	t.Parallel()
-	for _, contentType := range []string{"", "application/json", "application/json; charset=utf-8", "application/problem+json"} {
+	for _, contentType := range []string{"", "application/json", "application/json; charset=utf-8",
+		"application/problem+json"} {
 		got, err := newClient(t, config(answers(200, contentType, `{"id":"c1"}`))).Customer(t.Context(), "c1")
 		if err != nil || got.ID != "c1" {
 			t.Errorf("content type %q: %v, %v", contentType, got, err)
@@ -386,7 +393,8 @@ func TestLinkCancelAndReinstateGoOutOnceWhateverHappens(t *testing.T) {
 			t.Errorf("reinstate where there is none: %v", err)
 		}
 		cfg.Dialect.Reinstate = "colon"
-		if err := newClient(t, cfg).ReinstateMandate(t.Context(), "m1", ""); connector.FaultOf(err) != connector.FaultUnknown {
+		if err := newClient(t, cfg).ReinstateMandate(t.Context(), "m1",
+			""); connector.FaultOf(err) != connector.FaultUnknown {
 			t.Errorf("reinstate: %v", err)
 		}
 	}

@@ -35,7 +35,8 @@ func TestTheShortSpellingCarriesNoCountry(t *testing.T) {
 	} {
 		c := Client{dialect: tt.dialect}
 		if got, err := c.CreateBody(want); err != nil || string(got) != tt.body {
-			t.Errorf("a country alone in the %s spelling is sent as %s (%v), want %s", tt.dialect.AddressFields, got, err, tt.body)
+			t.Errorf("a country alone in the %s spelling is sent as %s (%v), want %s", tt.dialect.AddressFields, got, err,
+				tt.body)
 		}
 	}
 }

@@ -33,7 +33,8 @@ func (c *Client) withCreateLink(made connector.RemoteCustomer) connector.RemoteC
 // sandbox, other than the redirect page.
 func (c *Client) isSigningLink(link string) bool {
 	u, err := url.Parse(link)
-	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && !(u.Scheme == "http" && connector.IsLoopback(u.Hostname())) {
+	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" &&
+		!(u.Scheme == "http" && connector.IsLoopback(u.Hostname())) {
 		return false
 	}
 	back, err := url.Parse(c.redirect)
@@ -48,9 +49,11 @@ func (d Dialect) validateCreateLink() error {
 	case d.CreateLink == "":
 		return nil
 	case !isPath(d.CreateLink):
-		return fmt.Errorf("%s: %q is no path; give names of members with dots between them, for example url", setting, d.CreateLink)
+		return fmt.Errorf("%s: %q is no path; give names of members with dots between them, for example url", setting,
+			d.CreateLink)
 	case path[len(path)-1] == "redirectUrl":
-		return errors.New(setting + ": redirectUrl is where payers come back to; give the member with the address at which they sign")
+		return errors.New(setting +
+			": redirectUrl is where payers come back to; give the member with the address at which they sign")
 	case slices.Contains([]string{"id", ownName, ownPeople, ownAddresses, "externalData", "timezone"}, path[0]):
 		return fmt.Errorf("%s: %q holds something else; give where the service puts the direct debit URL", setting, path[0])
 	}

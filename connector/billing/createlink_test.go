@@ -35,7 +35,8 @@ func TestALinkOfACreateIsTakenOnlyBesideItsMandate(t *testing.T) {
 		{"url", waiting, "", ""},
 		{"other.url", waiting, link, ""},
 	} {
-		cfg := config(answers(http.StatusOK, "application/json", fmt.Sprintf(`{"id":"c1","directDebitMandate":%s,"url":%q}`, tt.mandate, tt.url)))
+		cfg := config(answers(http.StatusOK, "application/json",
+			fmt.Sprintf(`{"id":"c1","directDebitMandate":%s,"url":%q}`, tt.mandate, tt.url)))
 		cfg.Dialect.CreateLink = tt.path
 		client := newClient(t, cfg)
 		made, err := client.CreateCustomer(t.Context(), []byte(`{"name":"A"}`))

@@ -76,7 +76,8 @@ func (c *Client) UpdateCustomer(ctx context.Context, id string, body []byte) err
 		if _, missing := c.Customer(ctx, id); missing != nil {
 			return err // whether it is gone is for the caller's own read to see
 		}
-		return wrongWay(op, connector.FaultRejected, err, "has the customer and takes no update of it in this way", "billing.dialect.update")
+		return wrongWay(op, connector.FaultRejected, err, "has the customer and takes no update of it in this way",
+			"billing.dialect.update")
 	case http.StatusMethodNotAllowed, http.StatusNotImplemented:
 		return wrongWay(op, connector.FaultOf(err), err, "takes no update in this way", "billing.dialect.update")
 	}
@@ -105,7 +106,8 @@ func advise(err error, advice string) error {
 // idPath appends an id to a path. It refuses blank ids and ids naming another resource, before any request.
 func idPath(op, path, id string) (string, error) {
 	if id == "" || id == "." || id == ".." {
-		return "", &connector.RemoteError{Op: op, Fault: connector.FaultRejected, Detail: "the id is blank or no id; nothing was sent"}
+		return "", &connector.RemoteError{Op: op, Fault: connector.FaultRejected,
+			Detail: "the id is blank or no id; nothing was sent"}
 	}
 	return path + url.PathEscape(id), nil
 }

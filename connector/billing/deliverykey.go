@@ -33,7 +33,8 @@ const authorizationHeader = "Authorization"
 func (k DeliveryKey) Validate(secrets []connector.Secret) error {
 	var problems []error
 	if k.Username != "" && (k.Header != "" || strings.Contains(k.Username, ":")) {
-		problems = append(problems, errors.New("delivery_key.username: HTTP Basic has a header of its own, and a name without a colon; give either username or header"))
+		problems = append(problems,
+			errors.New("delivery_key.username: HTTP Basic has a header of its own, and a name without a colon; give either username or header"))
 	}
 	for i, key := range k.Keys {
 		text := key.Expose()
@@ -45,7 +46,8 @@ func (k DeliveryKey) Validate(secrets []connector.Secret) error {
 		}
 		for _, secret := range secrets {
 			if subtle.ConstantTimeCompare([]byte(text), []byte(secret.Expose())) == 1 {
-				problems = append(problems, fmt.Errorf("%s: it is one of signature.secrets too, and whoever sees a delivery could forge the next; remove it there", at))
+				problems = append(problems,
+					fmt.Errorf("%s: it is one of signature.secrets too, and whoever sees a delivery could forge the next; remove it there", at))
 			}
 		}
 	}

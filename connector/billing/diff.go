@@ -9,7 +9,8 @@ import (
 
 // MergeDiff lists the changes MergeCustomer would make to a fetched customer, before and after, sorted by path. The
 // arguments are those of MergeCustomer. List elements have their indexes in the customer; new ones follow at the end.
-func (c *Client) MergeDiff(fetched connector.RemoteCustomer, last *connector.Customer, want connector.Customer, own []string) ([]connector.FieldChange, error) {
+func (c *Client) MergeDiff(fetched connector.RemoteCustomer, last *connector.Customer, want connector.Customer,
+	own []string) ([]connector.FieldChange, error) {
 	m := merge{dialect: c.dialect, want: want, own: own}
 	if last != nil {
 		m.last = *last
@@ -39,7 +40,8 @@ func (c *Client) MergeDiff(fetched connector.RemoteCustomer, last *connector.Cus
 				was = list[i]
 			}
 			if key == ownPeople {
-				before.People, after.People = append(before.People, c.dialect.personOf(was)), append(after.People, c.dialect.personOf(raw))
+				before.People, after.People = append(before.People, c.dialect.personOf(was)),
+					append(after.People, c.dialect.personOf(raw))
 				continue
 			}
 			before.Addresses, after.Addresses = append(before.Addresses, addressOf(was)), append(after.Addresses, addressOf(raw))

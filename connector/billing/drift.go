@@ -11,7 +11,8 @@ import (
 // value, To the wanted one. Unlike MergeDiff, it uses the indexes of list elements in want. A value in another form
 // (connector.SameForm) counts as equal. Drift finds the contact an update would change, by the same rules; a contact
 // not found is blank.
-func (c *Client) Drift(fetched connector.RemoteCustomer, last *connector.Customer, want connector.Customer, own []string) ([]connector.FieldChange, error) {
+func (c *Client) Drift(fetched connector.RemoteCustomer, last *connector.Customer, want connector.Customer,
+	own []string) ([]connector.FieldChange, error) {
 	o, err := decodeObject(fetched.Raw)
 	if err != nil {
 		return nil, fmt.Errorf("compare customer %s: %w", fetched.ID, err)
@@ -20,7 +21,8 @@ func (c *Client) Drift(fetched connector.RemoteCustomer, last *connector.Custome
 	if last != nil {
 		m.last = *last
 	}
-	shows := connector.Customer{Name: want.Name, People: slices.Clone(want.People), Addresses: slices.Clone(want.Addresses), ExternalData: map[string]string{}}
+	shows := connector.Customer{Name: want.Name, People: slices.Clone(want.People),
+		Addresses: slices.Clone(want.Addresses), ExternalData: map[string]string{}}
 	if m.owns(ownName) && want.Name != "" {
 		shows.Name = scalar(o.get(ownName))
 	}
@@ -58,7 +60,8 @@ func (c *Client) Drift(fetched connector.RemoteCustomer, last *connector.Custome
 	for name := range want.ExternalData {
 		shows.ExternalData[name] = pairs[name]
 	}
-	return slices.DeleteFunc(connector.Diff(shows, want), func(d connector.FieldChange) bool { return connector.SameForm(d.From, d.To) }), nil
+	return slices.DeleteFunc(connector.Diff(shows, want),
+		func(d connector.FieldChange) bool { return connector.SameForm(d.From, d.To) }), nil
 }
 
 // placeOf returns the index of the element assigned to a part; -1 for none.

@@ -32,13 +32,16 @@ type EventPaths struct {
 // make all later events of the customer look like repeats.
 func DefaultEventPaths() EventPaths {
 	return EventPaths{
-		Type:       []string{"type", "eventType", "event_type", "event.type", "event", "data.type", "header:adfin-webhook-type"},
-		CustomerID: anywhere("customerId", "customer_id", "customer.id", "directDebitMandate.customerId", "mandate.customerId", "mandate.customer.id"),
-		MandateID:  anywhere("directDebitMandateId", "mandateId", "mandate_id", "directDebitMandate.id", "mandate.id"),
-		EventID:    []string{"eventId", "event_id", "event.id", "data.eventId"},
-		OccurredAt: anywhere("occurredAt", "occurred_at", "eventTime", "createdAt", "created_at", "creationTime", "timestamp", "event.time"),
-		BillerID:   anywhere("billerId", "biller_id", "biller.id"),
-		Events:     []string{"events", "data.events", "payload.events", "data", "items", "notifications"},
+		Type: []string{"type", "eventType", "event_type", "event.type", "event", "data.type",
+			"header:adfin-webhook-type"},
+		CustomerID: anywhere("customerId", "customer_id", "customer.id", "directDebitMandate.customerId",
+			"mandate.customerId", "mandate.customer.id"),
+		MandateID: anywhere("directDebitMandateId", "mandateId", "mandate_id", "directDebitMandate.id", "mandate.id"),
+		EventID:   []string{"eventId", "event_id", "event.id", "data.eventId"},
+		OccurredAt: anywhere("occurredAt", "occurred_at", "eventTime", "createdAt", "created_at", "creationTime", "timestamp",
+			"event.time"),
+		BillerID: anywhere("billerId", "biller_id", "biller.id"),
+		Events:   []string{"events", "data.events", "payload.events", "data", "items", "notifications"},
 	}
 }
 
@@ -48,10 +51,12 @@ func (p EventPaths) Validate() error {
 	for _, list := range []struct {
 		key   string
 		paths []string
-	}{{"customer_id", p.CustomerID}, {"mandate_id", p.MandateID}, {"event_id", p.EventID}, {"occurred_at", p.OccurredAt}, {"biller_id", p.BillerID}, {"events", p.Events}} {
+	}{{"customer_id", p.CustomerID}, {"mandate_id", p.MandateID}, {"event_id", p.EventID}, {"occurred_at", p.OccurredAt},
+		{"biller_id", p.BillerID}, {"events", p.Events}} {
 		for i, path := range list.paths {
 			if strings.HasPrefix(path, headerPath) {
-				problems = append(problems, fmt.Errorf("event_paths.%s[%d]: a header is not signed, so only the type is read from one; name a member of the body", list.key, i))
+				problems = append(problems,
+					fmt.Errorf("event_paths.%s[%d]: a header is not signed, so only the type is read from one; name a member of the body", list.key, i))
 			}
 		}
 	}
@@ -134,7 +139,8 @@ func ParseEvent(paths EventPaths, h http.Header, body []byte) (Event, error) {
 	first := func(paths []string, h http.Header) string {
 		return connector.First(paths, func(path string) string { return lookUp(found, h, path) })
 	}
-	out := Event{first(paths.Type, h), first(paths.CustomerID, nil), first(paths.MandateID, nil), first(paths.EventID, nil), first(paths.OccurredAt, nil), first(paths.BillerID, nil)}
+	out := Event{first(paths.Type, h), first(paths.CustomerID, nil), first(paths.MandateID, nil),
+		first(paths.EventID, nil), first(paths.OccurredAt, nil), first(paths.BillerID, nil)}
 	if out.Type == "" && out.CustomerID == "" && out.MandateID == "" {
 		return Event{}, fmt.Errorf("read the delivery: %w", errNoEvent)
 	}

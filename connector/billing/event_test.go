@@ -20,17 +20,20 @@ func TestEventIsReadInFlatAndNestedSpellings(t *testing.T) {
 		want       billing.Event
 	}{
 		{"thin", `{"type":"DIRECT_DEBIT_MANDATE_INITIATED","eventId":"e1","billerId":"b","customerId":"c1","directDebitMandateId":"m1"}`, nil,
-			billing.Event{Type: "DIRECT_DEBIT_MANDATE_INITIATED", CustomerID: "c1", MandateID: "m1", EventID: "e1", BillerID: "b"}},
+			billing.Event{Type: "DIRECT_DEBIT_MANDATE_INITIATED", CustomerID: "c1", MandateID: "m1", EventID: "e1",
+				BillerID: "b"}},
 		{"nested", `{"event":"customer.updated","data":{"customer":{"id":"c1"},"mandate":{"id":"m1"},"occurredAt":"2026-03-01T09:00:00Z"}}`, nil,
 			billing.Event{Type: "customer.updated", CustomerID: "c1", MandateID: "m1", OccurredAt: "2026-03-01T09:00:00Z"}},
 		{"an object under event", `{"event":{"type":"x","id":"e1","customer":{"id":"c1"}}}`, nil,
 			billing.Event{Type: "x", CustomerID: "c1", EventID: "e1"}},
 		{"numbers keep their digits", `{"type":"x","customerId":12345678901234567890,"timestamp":1772355600000}`, nil,
 			billing.Event{Type: "x", CustomerID: "12345678901234567890", OccurredAt: "1772355600000"}},
-		{"the type in a header", `{"customerId":"c1"}`, headers("adfin-webhook-type", "customer"), billing.Event{Type: "customer", CustomerID: "c1"}},
+		{"the type in a header", `{"customerId":"c1"}`, headers("adfin-webhook-type", "customer"),
+			billing.Event{Type: "customer", CustomerID: "c1"}},
 		{"a bare id is nobody's", `{"type":"x","id":"1"}`, nil, billing.Event{Type: "x"}},
 		{"unknown type", `{"type":"invoice.paid"}`, nil, billing.Event{Type: "invoice.paid"}},
-		{"facts of the wrong kind", `{"type":["x"],"customerId":{"id":1},"customer":"c1","data":{"customerId":"c2"}}`, nil, billing.Event{CustomerID: "c2"}},
+		{"facts of the wrong kind", `{"type":["x"],"customerId":{"id":1},"customer":"c1","data":{"customerId":"c2"}}`, nil,
+			billing.Event{CustomerID: "c2"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -49,7 +52,8 @@ func TestEventIsReadInFlatAndNestedSpellings(t *testing.T) {
 func TestEventPathsCanBeSet(t *testing.T) {
 	t.Parallel()
 	paths := billing.EventPaths{Type: []string{"header:X-Kind"}, CustomerID: []string{"a.b.c"}}
-	got, err := billing.ParseEvent(paths, headers("X-Kind", "k"), []byte(`{"type":"t","customerId":"no","a":{"b":{"c":"c1"}}}`))
+	got, err := billing.ParseEvent(paths, headers("X-Kind", "k"),
+		[]byte(`{"type":"t","customerId":"no","a":{"b":{"c":"c1"}}}`))
 	if want := (billing.Event{Type: "k", CustomerID: "c1"}); err != nil || got != want {
 		t.Errorf("got %+v, %v; want %+v", got, err, want)
 	}
@@ -70,7 +74,8 @@ func TestAHeaderSaysNothingButTheType(t *testing.T) {
 		t.Errorf("got %+v, %v; want %+v", got, err, want)
 	}
 	want := `event_paths.customer_id[1]: a header is not signed, so only the type is read from one; name a member of the body`
-	if err := paths.Validate(); err == nil || !strings.HasPrefix(err.Error(), want) || strings.Count(err.Error(), "\n") != 3 {
+	if err := paths.Validate(); err == nil || !strings.HasPrefix(err.Error(), want) ||
+		strings.Count(err.Error(), "\n") != 3 {
 		t.Errorf("Validate says %v; want four lines, the first of them %s", err, want)
 	}
 	if err := billing.DefaultEventPaths().Validate(); err != nil {
@@ -82,7 +87,8 @@ func TestAHeaderSaysNothingButTheType(t *testing.T) {
 func TestDeliveryThatIsNoEventIsAnError(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{
-		``, `null`, `[]`, `"x"`, `{"type":"x"`, `{"type":"x"}{}`, `{"type":"x","TYPE":"y"}`, "{\"type\":\"\xff\"}", `{}`, `{"id":"1"}`,
+		``, `null`, `[]`, `"x"`, `{"type":"x"`, `{"type":"x"}{}`, `{"type":"x","TYPE":"y"}`, "{\"type\":\"\xff\"}", `{}`,
+		`{"id":"1"}`,
 		"\xef\xbb\xbf" + `{"type":"x"}`, `{"type":"x","a":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}`,
 		`{"type":"x","a":"` + strings.Repeat("a", billing.MaxEventBytes) + `"}`,
 	} {
@@ -109,7 +115,8 @@ func TestMembersOfADeliveryAreShownWithoutTheirValues(t *testing.T) {
 	t.Parallel()
 	got, err := billing.EventMembers([]byte(`{"kind":"Zoë","data":{"payer":{"ref":12,"ok":true},"list":[{"a":1}],"none":null},"empty":{}}`))
 	want := []billing.EventMember{
-		{Path: "kind", Kind: "text of 3 characters"}, {Path: "data.payer.ref", Kind: "number"}, {Path: "data.payer.ok", Kind: "true"},
+		{Path: "kind", Kind: "text of 3 characters"}, {Path: "data.payer.ref", Kind: "number"},
+		{Path: "data.payer.ok", Kind: "true"},
 		{Path: "data.list", Kind: "list"}, {Path: "data.none", Kind: "null"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
@@ -154,7 +161,8 @@ func TestTimesAreReadInEverySpelling(t *testing.T) {
 			t.Errorf("%q = %v, %v; want %v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "UTC", "yesterday", "2024-11-05", "2024-13-05T04:50:32Z", "-5", "1e9", "9999999999999999", "0000-01-01T00:00:00Z"} {
+	for _, text := range []string{"", "UTC", "yesterday", "2024-11-05", "2024-13-05T04:50:32Z", "-5", "1e9",
+		"9999999999999999", "0000-01-01T00:00:00Z"} {
 		if got, err := billing.ParseTime(text); err == nil {
 			t.Errorf("%q = %v", text, got)
 		}

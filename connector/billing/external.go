@@ -91,7 +91,8 @@ func (d Dialect) writePairs(pairs map[string]string) (json.RawMessage, error) {
 	var list []json.RawMessage
 	for _, name := range slices.Sorted(maps.Keys(pairs)) {
 		if known := connectorName(name); d.ExternalData == "object" && name != known {
-			return nil, fmt.Errorf("external_data is object, where the key %s comes back as %s; name it %[2]s in the mapping", name, known)
+			return nil, fmt.Errorf("external_data is object, where the key %s comes back as %s; name it %[2]s in the mapping",
+				name, known)
 		}
 		entries.set(name, quote(pairs[name]))
 		list = append(list, newElement(name, pairs[name], d.ExternalData == "object"))
@@ -186,7 +187,8 @@ func mergeElements(list []json.RawMessage, want map[string]string, gone []string
 			out = append(out, raw)
 		}
 	}
-	out = append(out, connector.Map(slices.Sorted(maps.Keys(left)), func(name string) json.RawMessage { return newElement(name, left[name], connectors) })...)
+	out = append(out, connector.Map(slices.Sorted(maps.Keys(left)),
+		func(name string) json.RawMessage { return newElement(name, left[name], connectors) })...)
 	return out
 }
 

@@ -32,13 +32,18 @@ func (d Dialect) financialOf(o object) string {
 // without request, updates see it too.
 func (d Dialect) validateFinancial() error {
 	var problems []error
-	for setting, name := range map[string]string{"financial_query": d.FinancialQuery, "list.financial_query": d.List.FinancialQuery} {
+	for setting, name := range map[string]string{"financial_query": d.FinancialQuery,
+		"list.financial_query": d.List.FinancialQuery} {
 		switch {
 		case name == "":
-		case strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("?&=#\"'", r) }):
-			problems = append(problems, fmt.Errorf("dialect.%s: %q is no name of a query parameter; give it as the service spells it", setting, name))
+		case strings.ContainsFunc(name,
+			func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("?&=#\"'", r) }):
+			problems = append(problems,
+				fmt.Errorf("dialect.%s: %q is no name of a query parameter; give it as the service spells it", setting, name))
 		case slices.Contains([]string{d.List.PageParam, d.List.SizeParam, searchText}, name):
-			problems = append(problems, fmt.Errorf("dialect.%s: %q is another parameter of the list; give the one that asks for financial details", setting, name))
+			problems = append(problems,
+				fmt.Errorf("dialect.%s: %q is another parameter of the list; give the one that asks for financial details", setting,
+					name))
 		}
 	}
 	slices.SortFunc(problems, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
@@ -47,11 +52,15 @@ func (d Dialect) validateFinancial() error {
 	switch {
 	case d.FinancialStatus == "":
 	case !isPath(d.FinancialStatus):
-		problems = append(problems, fmt.Errorf("%s: %q is no path; give names of members with dots between them, for example financialDetails.financialStatus", setting, d.FinancialStatus))
-	case slices.Contains([]string{"id", ownName, ownPeople, ownAddresses, "externalData", "directDebitMandate", "timezone"}, root):
-		problems = append(problems, fmt.Errorf("%s: %q holds something else; give where the service puts the financial status", setting, root))
+		problems = append(problems,
+			fmt.Errorf("%s: %q is no path; give names of members with dots between them, for example financialDetails.financialStatus", setting, d.FinancialStatus))
+	case slices.Contains([]string{"id", ownName, ownPeople, ownAddresses, "externalData", "directDebitMandate",
+		"timezone"}, root):
+		problems = append(problems,
+			fmt.Errorf("%s: %q holds something else; give where the service puts the financial status", setting, root))
 	case d.FinancialQuery == "" && !slices.Contains(d.ReadOnly, root):
-		problems = append(problems, fmt.Errorf("%s: %q comes unasked (financial_query is blank), so an update would send it back; add it to dialect.read_only, or name the parameter that asks for it", setting, root))
+		problems = append(problems,
+			fmt.Errorf("%s: %q comes unasked (financial_query is blank), so an update would send it back; add it to dialect.read_only, or name the parameter that asks for it", setting, root))
 	}
 	return errors.Join(problems...)
 }

@@ -38,8 +38,9 @@ func TestAPathOfTheFinancialStatusIsChecked(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]string{
 		"a..b": "is no path", ".a": "is no path", "a b": "is no path",
-		"name": "holds something else", "people.name": "holds something else", "directDebitMandate.status": "holds something else",
-		"financialStatus": "", "details.status": "", "": "",
+		"name": "holds something else", "people.name": "holds something else",
+		"directDebitMandate.status": "holds something else",
+		"financialStatus":           "", "details.status": "", "": "",
 	} {
 		d := billing.Standard()
 		d.FinancialStatus = path
@@ -54,7 +55,8 @@ func TestAPathOfTheFinancialStatusIsChecked(t *testing.T) {
 	}
 	d.ReadOnly = append(d.ReadOnly, "details")
 	d.List.FinancialQuery = "Page"
-	if err := d.Validate(); err == nil || !strings.Contains(err.Error(), "another parameter") || strings.Contains(err.Error(), "read_only") {
+	if err := d.Validate(); err == nil || !strings.Contains(err.Error(), "another parameter") ||
+		strings.Contains(err.Error(), "read_only") {
 		t.Errorf("a parameter that is taken: %v", err)
 	}
 }
@@ -63,7 +65,8 @@ func TestAPathOfTheFinancialStatusIsChecked(t *testing.T) {
 func TestOnlyThoseWhoLookAskForTheFinancialStatus(t *testing.T) {
 	t.Parallel()
 	dialect := billing.Standard()
-	dialect.FinancialStatus, dialect.List.FinancialQuery = "financialDetails.financialStatus", "includeCustomerFinancialDetails"
+	dialect.FinancialStatus, dialect.List.FinancialQuery = "financialDetails.financialStatus",
+		"includeCustomerFinancialDetails"
 	box, client := newSandbox(t, sandbox.Switches{}, dialect)
 	made, err := client.CreateCustomer(t.Context(), []byte(`{"name":"A"}`))
 	if err != nil || box.SetFinancialStatus(made.ID, "OVERDUE") != nil {
@@ -76,12 +79,15 @@ func TestOnlyThoseWhoLookAskForTheFinancialStatus(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if errWrites != nil || errLooks != nil || writes.Financial != "" || looks.Financial != "OVERDUE" || strings.Contains(string(writes.Raw), "financial") {
-		t.Errorf("who writes sees %q in %s, %v; who looks %q, %v", writes.Financial, writes.Raw, errWrites, looks.Financial, errLooks)
+	if errWrites != nil || errLooks != nil || writes.Financial != "" || looks.Financial != "OVERDUE" ||
+		strings.Contains(string(writes.Raw), "financial") {
+		t.Errorf("who writes sees %q in %s, %v; who looks %q, %v", writes.Financial, writes.Raw, errWrites, looks.Financial,
+			errLooks)
 	}
 	listed := 0
 	for _, c := range box.Requests() {
-		if c.Method == http.MethodGet && c.Path == "/api/customers" && strings.Contains(c.RawQuery, "includeCustomerFinancialDetails=true") {
+		if c.Method == http.MethodGet && c.Path == "/api/customers" &&
+			strings.Contains(c.RawQuery, "includeCustomerFinancialDetails=true") {
 			listed++
 		}
 	}

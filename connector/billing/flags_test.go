@@ -35,16 +35,22 @@ func TestFlagsOfContactsAreOursWhereTheyAreMapped(t *testing.T) {
 		diff          []connector.FieldChange
 	}{
 		{"unmapped flags stay", `{"name":"Ann","email":"ann@x.example","isPrimaryContact" : false,"isIncludedInCommunications":true}`, ann, ann, named, "", nil},
-		{"a flag that nobody has named stays", `{"name":"Ann","email":"ann@x.example","isPrimaryContact":false}`, ann, primary, nil, "", nil},
-		{"a mapped flag is written, beside one that is not ours", `{"name":"Ann","email":"ann@x.example","isPrimaryContact":false,"isIncludedInCommunications":true}`, ann, primary, named,
+		{"a flag that nobody has named stays", `{"name":"Ann","email":"ann@x.example","isPrimaryContact":false}`, ann,
+			primary, nil, "", nil},
+		{"a mapped flag is written, beside one that is not ours",
+			`{"name":"Ann","email":"ann@x.example","isPrimaryContact":false,"isIncludedInCommunications":true}`, ann, primary,
+			named,
 			`{"name":"Ann","email":"ann@x.example","isPrimaryContact":true,"isIncludedInCommunications":true}`,
 			[]connector.FieldChange{{Path: "people[0].primary", From: "false", To: "true"}}},
-		{"communication is turned off in sight", `{"name":"Ann","email":"ann@x.example","isIncludedInCommunications":true}`, ann, quiet, named,
+		{"communication is turned off in sight", `{"name":"Ann","email":"ann@x.example","isIncludedInCommunications":true}`,
+			ann, quiet, named,
 			`{"name":"Ann","email":"ann@x.example","isIncludedInCommunications":false}`,
 			[]connector.FieldChange{{Path: "people[0].communication", From: "true", To: "false"}}},
-		{"what is as wanted is not sent", `{"name":"Ann","email":"ann@x.example","isPrimaryContact":true}`, ann, primary, named, "", nil},
+		{"what is as wanted is not sent", `{"name":"Ann","email":"ann@x.example","isPrimaryContact":true}`, ann, primary,
+			named, "", nil},
 		{"false may be left out by the service", `{"name":"Ann","email":"ann@x.example"}`, quiet, quiet, named, "", nil},
-		{"a flag that is mapped no more stays as it is", `{"name":"Ann","email":"ann@x.example","isPrimaryContact":true}`, primary, ann, named, "", nil},
+		{"a flag that is mapped no more stays as it is", `{"name":"Ann","email":"ann@x.example","isPrimaryContact":true}`,
+			primary, ann, named, "", nil},
 	} {
 		c, last := offline(t, tt.turn), of(tt.last)
 		fetched := connector.RemoteCustomer{ID: "c1", Raw: []byte(head + tt.fetched + tail)}
@@ -63,13 +69,15 @@ func TestFlagsOfContactsAreOursWhereTheyAreMapped(t *testing.T) {
 		if tt.body == "" {
 			continue
 		}
-		if missing, err := c.NotShown([]byte(head+tt.fetched+tail), of(tt.want), []string{"people"}); err != nil || !cmp.Equal(missing, []string{tt.diff[0].Path}) {
+		if missing, err := c.NotShown([]byte(head+tt.fetched+tail), of(tt.want), []string{"people"}); err != nil ||
+			!cmp.Equal(missing, []string{tt.diff[0].Path}) {
 			t.Errorf("%s: before the update %v, %v is not shown; want %s", tt.name, missing, err, tt.diff[0].Path)
 		}
 		if missing, err := c.NotShown(body, of(tt.want), []string{"people"}); err != nil || len(missing) > 0 {
 			t.Errorf("%s: behind the update %v, %v is not shown", tt.name, missing, err)
 		}
-		if drift, err := c.Drift(fetched, &last, of(tt.want), []string{"people"}); err != nil || cmp.Diff(tt.diff, drift) != "" {
+		if drift, err := c.Drift(fetched, &last, of(tt.want), []string{"people"}); err != nil ||
+			cmp.Diff(tt.diff, drift) != "" {
 			t.Errorf("%s: drift %v, %v; want %v", tt.name, drift, err, tt.diff)
 		}
 	}
@@ -80,7 +88,8 @@ func TestFlagsOfContactsAreOursWhereTheyAreMapped(t *testing.T) {
 func TestThatThePrimaryContactMovesIsNobodysEdit(t *testing.T) {
 	t.Parallel()
 	c := offline(t, func(d *billing.Dialect) { d.PersonPrimary = "main" })
-	want := connector.Customer{Name: "A", People: []connector.Person{{Name: "Ann", Email: "ann@x.example", Primary: "true"}}}
+	want := connector.Customer{Name: "A",
+		People: []connector.Person{{Name: "Ann", Email: "ann@x.example", Primary: "true"}}}
 	const before = `{"people":[{"name":"Ann","email":"ann@x.example","main":false},{"name":"Zoe","email":"zoe@x.example","main":true}]}`
 	for after, paths := range map[string][]string{
 		`{"people":[{"name":"Ann","email":"ann@x.example","main":true},{"name":"Zoe","email":"zoe@x.example","main":false}]}`:   nil,

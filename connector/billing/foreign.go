@@ -16,7 +16,8 @@ import (
 //
 // It ignores the dialect's read-only members, members added by the service to our new elements, and advanced stamps
 // (standStill). It also ignores the order of an object's members. A number in another spelling is a difference.
-func (c *Client) ForeignChanges(before, after json.RawMessage, last *connector.Customer, want connector.Customer, own []string) ([]string, error) {
+func (c *Client) ForeignChanges(before, after json.RawMessage, last *connector.Customer, want connector.Customer,
+	own []string) ([]string, error) {
 	m := merge{dialect: c.dialect, want: want, own: own}
 	if last != nil {
 		m.last = *last

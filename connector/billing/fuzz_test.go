@@ -21,9 +21,12 @@ func FuzzAnswer(f *testing.F) {
 	for _, body := range []string{
 		`{"id":"c1","name":"Northwind","people":[{"email":"a@example.com"}],"externalData":{"k":"1"}}`,
 		`{"id":"c1","directDebitMandate":{"id":"m1","status":"PENDING","bankAccountNumber":"****1234","lastUpdatedTime":"2024-11-05T04:50:32.132UTC"}}`,
-		`{"id":"c2"}`, `{"id":1}`, `{"ID":"c1"}`, `{"id":"c1","Id":"c2"}`, `[{"id":"c1"},{"id":"c1"}]`, `[]`, `null`, `{}`, ``, "\xef\xbb\xbf{}",
-		`{"customers":[{"id":"c1"}],"totalElements":1}`, `{"content":[{"id":"c1"},{}],"page":{"totalPages":-1}}`, `{"items":{},"data":[]}`,
-		`{"id":"m1","status":"CREATED","url":"javascript:alert(1)"}`, `<html>sign in</html>`, `{"id":"c1"}{"id":"c2"}`, `{"id":"c1","people":{"email":[]}}`,
+		`{"id":"c2"}`, `{"id":1}`, `{"ID":"c1"}`, `{"id":"c1","Id":"c2"}`, `[{"id":"c1"},{"id":"c1"}]`, `[]`, `null`, `{}`,
+		``, "\xef\xbb\xbf{}",
+		`{"customers":[{"id":"c1"}],"totalElements":1}`, `{"content":[{"id":"c1"},{}],"page":{"totalPages":-1}}`,
+		`{"items":{},"data":[]}`,
+		`{"id":"m1","status":"CREATED","url":"javascript:alert(1)"}`, `<html>sign in</html>`, `{"id":"c1"}{"id":"c2"}`,
+		`{"id":"c1","people":{"email":[]}}`,
 		`{"subscriptionId":"s1","secret":""}`,
 	} {
 		f.Add("application/json", []byte(body))
@@ -71,10 +74,13 @@ func settings(bits uint16) (d billing.Dialect, own []string) {
 func FuzzMerge(f *testing.F) {
 	for _, raw := range []string{
 		`{"id":"c1","name":"Old","people":[{"name":"Ann","email":"a@example.com","x":1.0}],"addresses":[{"line1":"1 St","n":{}}],"externalData":{"k":"1","t":"x"}}`,
-		`{ "n" : 12345678901234567890 , "people" : null, "name":"Old" }`, `{"people":[7,null,"x",{"email":"A@EXAMPLE.COM"}],"addresses":[[]]}`,
-		`{"name":{"first":"Ann"},"externalData":[{"key":"k","value":"2"},{"key":"t"}]}`, `{"externalData":{"connectorType":"k","id":"1","name":"n"}}`,
+		`{ "n" : 12345678901234567890 , "people" : null, "name":"Old" }`,
+		`{"people":[7,null,"x",{"email":"A@EXAMPLE.COM"}],"addresses":[[]]}`,
+		`{"name":{"first":"Ann"},"externalData":[{"key":"k","value":"2"},{"key":"t"}]}`,
+		`{"externalData":{"connectorType":"k","id":"1","name":"n"}}`,
 		`{"people":[{"firstName":"Ann","lastName":"Lee","phoneNo":"1"},{"firstName":"Ann","lastName":"Lee"}],"timezone":"UTC"}`,
-		`{"people":{"email":"a@example.com"}}`, `{"addresses":[{"addressLine1":"1 St","postalCode":"LS1"},{"line1":"2 St"}]}`, `{}`,
+		`{"people":{"email":"a@example.com"}}`, `{"addresses":[{"addressLine1":"1 St","postalCode":"LS1"},{"line1":"2 St"}]}`,
+		`{}`,
 	} {
 		f.Add([]byte(raw), "New", "a@example.com", "Ann Lee", "LS1 4AP", uint16(0))
 		f.Add([]byte(raw), "", "", "Ann", "", uint16(23))
@@ -87,7 +93,8 @@ func FuzzMerge(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		last := &connector.Customer{Name: "Old", People: []connector.Person{{Name: "Ann", Email: "a@example.com"}}, ExternalData: map[string]string{"k": "1"}}
+		last := &connector.Customer{Name: "Old", People: []connector.Person{{Name: "Ann", Email: "a@example.com"}},
+			ExternalData: map[string]string{"k": "1"}}
 		want := connector.Customer{Name: name, ExternalData: map[string]string{"k": "1"}}
 		if email != "" || contact != "" {
 			want.People = []connector.Person{{Name: contact, Email: email}}
@@ -99,7 +106,8 @@ func FuzzMerge(f *testing.F) {
 	})
 }
 
-func checkMerge(t *testing.T, client *billing.Client, dialect billing.Dialect, raw []byte, last *connector.Customer, want connector.Customer, own []string) {
+func checkMerge(t *testing.T, client *billing.Client, dialect billing.Dialect, raw []byte, last *connector.Customer,
+	want connector.Customer, own []string) {
 	t.Helper()
 	body, changed, err := client.MergeCustomer(connector.RemoteCustomer{ID: "c1", Raw: raw}, last, want, own)
 	if err != nil || !changed {
@@ -113,7 +121,8 @@ func checkMerge(t *testing.T, client *billing.Client, dialect billing.Dialect, r
 		t.Errorf("members of others were\n%s\nand are\n%s", before, after)
 	}
 	for what, from := range map[string]*connector.Customer{"again": last, "after it was applied": &want} {
-		if twice, changed, err := client.MergeCustomer(connector.RemoteCustomer{ID: "c1", Raw: body}, from, want, own); changed && err == nil {
+		if twice, changed, err := client.MergeCustomer(connector.RemoteCustomer{ID: "c1", Raw: body}, from, want,
+			own); changed && err == nil {
 			t.Errorf("merged %s it differs:\nfirst %s\nonce  %s\ntwice %s", what, raw, body, twice)
 		}
 	}

@@ -43,7 +43,8 @@ func newClient(t *testing.T, cfg billing.Config) *billing.Client {
 func newSandbox(t *testing.T, switches sandbox.Switches, dialect billing.Dialect) (*sandbox.Sandbox, *billing.Client) {
 	t.Helper()
 	box := sandbox.New(sandbox.Options{
-		ClientID: "app-1", ClientSecret: connector.NewSecret("app-secret"), Switches: switches, Now: func() time.Time { return start },
+		ClientID: "app-1", ClientSecret: connector.NewSecret("app-secret"), Switches: switches,
+		Now: func() time.Time { return start },
 	})
 	cfg := config(box.RoundTripper())
 	cfg.Dialect = dialect

@@ -248,7 +248,11 @@ func (p *pass) start(ctx context.Context, number int) {
 	p.fetches[number] = done
 	p.fetchers.Go(func() {
 		var got page
-		if err := connector.Guard(func() error { got = p.client.fetchPage(ctx, p.op, p.filter, number); return nil }); err != nil {
+		if err := connector.Guard(func() error {
+			got = p.client.fetchPage(ctx, p.op, p.filter,
+				number)
+			return nil
+		}); err != nil {
 			got.err = err
 		}
 		done <- got

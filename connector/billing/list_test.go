@@ -92,7 +92,8 @@ func TestListIsReadToItsEndOrNotAtAll(t *testing.T) {
 			}
 			return fromOne(of("a", "b"))(n)
 		}, []string{"a", "b"}, false},
-		{"pages from 1, page 0 like page 1", func(n int) (int, string) { return fromOne(of("a", "b"))(max(n, 1)) }, []string{"a", "b"}, false},
+		{"pages from 1, page 0 like page 1", func(n int) (int, string) { return fromOne(of("a", "b"))(max(n, 1)) },
+			[]string{"a", "b"}, false},
 		{"a short page in the middle", func(n int) (int, string) {
 			return 200, []string{ids("a", "b"), ids("c"), ids("d", "e"), "[]"}[min(n, 3)]
 		}, []string{"a", "b", "c", "d", "e"}, false},
@@ -331,7 +332,8 @@ func TestAPageOfTinyThingsIsNotHeldInMemory(t *testing.T) {
 		things                     int
 		refused                    []string
 	}{
-		{"customers", "[", `{"id":"c%d"}`, "]", 400_000, []string{"400000 customers", "dialect.list.size asks for 100", "dialect.list.size_param"}},
+		{"customers", "[", `{"id":"c%d"}`, "]", 400_000,
+			[]string{"400000 customers", "dialect.list.size asks for 100", "dialect.list.size_param"}},
 		{"customers in an envelope", `{"items":[`, `{"id":"c%d"}`, "]}", 400_000, []string{"400000 customers"}},
 		{"people of a customer", `[{"id":"c1","people":[`, `{"email":"p%d"}`, "]}]", 400_000, nil},
 		{"addresses of nothing", `[{"id":"c1","addresses":[`, `%d`, "]}]", 1_000_000, nil},
@@ -438,7 +440,8 @@ func TestIDsOfAnyTextAreKeptAndToldApart(t *testing.T) {
 	ids := []string{"c1", "c\x001", "c\x002", "\x00", "c\ufffd1", long + "1", long + "2"}
 	var list []map[string]any
 	for _, id := range ids {
-		list = append(list, map[string]any{"id": id, "name": "A", "directDebitMandate": map[string]any{"id": id, "status": id, "lastUpdatedTime": id}})
+		list = append(list, map[string]any{"id": id, "name": "A",
+			"directDebitMandate": map[string]any{"id": id, "status": id, "lastUpdatedTime": id}})
 	}
 	body, err := json.Marshal(list)
 	if err != nil {
@@ -460,7 +463,8 @@ func TestIDsOfAnyTextAreKeptAndToldApart(t *testing.T) {
 		}
 		for _, c := range page {
 			want := connector.Indexed(ids[len(seen)])
-			if c.ID != want || c.Mandate.ID != want || string(c.Mandate.Status) != want || c.Mandate.ServiceTime != want || strings.Contains(c.ID, "\x00") {
+			if c.ID != want || c.Mandate.ID != want || string(c.Mandate.Status) != want || c.Mandate.ServiceTime != want ||
+				strings.Contains(c.ID, "\x00") {
 				t.Errorf("read %q with %+v, want %q", c.ID, c.Mandate, want)
 			}
 			seen[c.ID] = true

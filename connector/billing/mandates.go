@@ -62,7 +62,8 @@ func (c *Client) requestLink(ctx context.Context, method, path, customerID strin
 	case http.StatusNotFound:
 		err = c.explainMissing(ctx, customerID, err)
 	case http.StatusMethodNotAllowed, http.StatusNotImplemented:
-		err = wrongWay(opLink, connector.FaultOf(err), err, "makes no signing link in this way", "billing.dialect.mandate_link")
+		err = wrongWay(opLink, connector.FaultOf(err), err, "makes no signing link in this way",
+			"billing.dialect.mandate_link")
 	}
 	if err != nil {
 		return connector.Mandate{}, err
@@ -88,7 +89,8 @@ func (c *Client) explainMissing(ctx context.Context, customerID string, notFound
 	case err != nil:
 		return err
 	}
-	return wrongWay(opLink, connector.FaultRejected, notFound, "has the customer and makes no signing link in this way", "billing.dialect.mandate_link")
+	return wrongWay(opLink, connector.FaultRejected, notFound, "has the customer and makes no signing link in this way",
+		"billing.dialect.mandate_link")
 }
 
 // isWrongMethod reports whether the service refused the method, not the request.
@@ -117,7 +119,8 @@ func statusOf(err error) int {
 // CancelMandate cancels a mandate with an optional reason. Only a person may start it. Like the link request, it is
 // sent at most once; a read of the customer shows the result.
 func (c *Client) CancelMandate(ctx context.Context, mandateID, reason string) error {
-	return c.act(ctx, act{op: "cancel mandate", verb: "cancel", spelling: c.dialect.Cancel, noun: "cancellation"}, mandateID, reason)
+	return c.act(ctx, act{op: "cancel mandate", verb: "cancel", spelling: c.dialect.Cancel, noun: "cancellation"},
+		mandateID, reason)
 }
 
 // ErrNoReinstate means the dialect has no call to reinstate a mandate.
@@ -129,7 +132,8 @@ func (c *Client) ReinstateMandate(ctx context.Context, mandateID, reason string)
 	if c.dialect.Reinstate == "none" {
 		return ErrNoReinstate
 	}
-	return c.act(ctx, act{op: "reinstate mandate", verb: "reinstate", spelling: c.dialect.Reinstate, noun: "reinstatement"}, mandateID, reason)
+	return c.act(ctx, act{op: "reinstate mandate", verb: "reinstate", spelling: c.dialect.Reinstate,
+		noun: "reinstatement"}, mandateID, reason)
 }
 
 // act is an action on a mandate by its id. Its verb is also the name of the dialect's setting.
@@ -160,7 +164,8 @@ func (c *Client) act(ctx context.Context, a act, mandateID, reason string) error
 	_, err = c.send(ctx, r)
 	switch statusOf(err) {
 	case http.StatusNotFound: // no read shows a mandate by its id
-		return wrongWay(a.op, connector.FaultOf(err), err, "has no such mandate, or takes no "+a.noun+" in this way", "billing.dialect."+a.verb)
+		return wrongWay(a.op, connector.FaultOf(err), err, "has no such mandate, or takes no "+a.noun+" in this way",
+			"billing.dialect."+a.verb)
 	case http.StatusMethodNotAllowed, http.StatusNotImplemented:
 		return wrongWay(a.op, connector.FaultOf(err), err, "takes no "+a.noun+" in this way", "billing.dialect."+a.verb)
 	}

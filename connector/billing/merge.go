@@ -32,7 +32,8 @@ const (
 //
 // A blank wanted value removes a value written by us, and no other. A value written before and shown in another form
 // (connector.SameForm) counts as equal.
-func (c *Client) MergeCustomer(fetched connector.RemoteCustomer, last *connector.Customer, want connector.Customer, own []string) (body json.RawMessage, changed bool, err error) {
+func (c *Client) MergeCustomer(fetched connector.RemoteCustomer, last *connector.Customer, want connector.Customer,
+	own []string) (body json.RawMessage, changed bool, err error) {
 	m := merge{dialect: c.dialect, want: want, own: own}
 	if last != nil {
 		m.last = *last
@@ -70,7 +71,8 @@ func (c *Client) NotShown(shown json.RawMessage, want connector.Customer, own []
 	if m.owns(ownName) && !connector.SameForm(scalar(o.get(ownName)), want.Name) {
 		paths = append(paths, ownName)
 	}
-	for key, parts := range map[string][]part{ownPeople: c.dialect.peopleParts(want.People), ownAddresses: addressParts(want.Addresses)} {
+	for key, parts := range map[string][]part{ownPeople: c.dialect.peopleParts(want.People),
+		ownAddresses: addressParts(want.Addresses)} {
 		if m.owns(key) {
 			paths = append(paths, notShown(key, slices.Collect(elements(o.get(key))), parts)...)
 		}
@@ -134,7 +136,8 @@ func (m *merge) apply(raw json.RawMessage) (object, error) {
 	if m.owns(ownName) && m.want.Name != "" && !m.showsName(scalar(o.get(ownName))) {
 		m.set(&o, ownName, quote(m.want.Name))
 	}
-	if err := connector.Each([]string{ownPeople, ownAddresses}, func(key string) error { return m.mergeList(&o, key) }); err != nil {
+	if err := connector.Each([]string{ownPeople, ownAddresses},
+		func(key string) error { return m.mergeList(&o, key) }); err != nil {
 		return nil, err
 	}
 	return o, m.mergeExternal(&o)

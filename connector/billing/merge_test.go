@@ -58,7 +58,8 @@ func TestMergeChangesWhatIsOursAndNothingElse(t *testing.T) {
 			fetched: `{"id":"c1","name":"A","people":[],"externalData":{"k":"1"}}`, own: []string{"addresses"},
 			want: connector.Customer{Name: "B", People: []connector.Person{ann}, ExternalData: key}},
 		{name: "the name is never blanked",
-			fetched: `{"id":"c1","name":"A","externalData":{"k":"1"}}`, last: &connector.Customer{Name: "A"}, want: connector.Customer{ExternalData: key}},
+			fetched: `{"id":"c1","name":"A","externalData":{"k":"1"}}`, last: &connector.Customer{Name: "A"},
+			want: connector.Customer{ExternalData: key}},
 		{name: "our person in place, theirs untouched",
 			fetched: `{"id":"c1","name":"A","people":[{"name":"Zoe"},{"id":7,"email":"ANN@x.example","name":"Ann","isPrimaryContact":true}],"externalData":{"k":"1"}}`,
 			last:    &connector.Customer{Name: "A", People: []connector.Person{person("Ann", "ann@x.example", "")}},
@@ -66,9 +67,11 @@ func TestMergeChangesWhatIsOursAndNothingElse(t *testing.T) {
 			body:    `{"id":"c1","name":"A","people":[{"name":"Zoe"},{"id":7,"email":"ANN@x.example","name":"Ann Lee","isPrimaryContact":true,"phone":"1"}],"externalData":{"k":"1"}}`},
 		{name: "the service's form of what was sent stays, a new value is sent",
 			fetched: `{"id":"c1","name":"NORTH WIND","people":[{"email":"ann@x.example","name":"Ann Lee","phone":"+4930123456"}],"externalData":{"k":"1"}}`,
-			last:    &connector.Customer{Name: "North Wind", People: []connector.Person{person("Ann Lee", "ann@x.example", "+49 30 123456")}},
-			want:    connector.Customer{Name: "North Wind", People: []connector.Person{person("Ann Mary Lee", "ann@x.example", "+49 30 123456")}, ExternalData: key},
-			body:    `{"id":"c1","name":"NORTH WIND","people":[{"email":"ann@x.example","name":"Ann Mary Lee","phone":"+4930123456"}],"externalData":{"k":"1"}}`},
+			last: &connector.Customer{Name: "North Wind",
+				People: []connector.Person{person("Ann Lee", "ann@x.example", "+49 30 123456")}},
+			want: connector.Customer{Name: "North Wind",
+				People: []connector.Person{person("Ann Mary Lee", "ann@x.example", "+49 30 123456")}, ExternalData: key},
+			body: `{"id":"c1","name":"NORTH WIND","people":[{"email":"ann@x.example","name":"Ann Mary Lee","phone":"+4930123456"}],"externalData":{"k":"1"}}`},
 		{name: "another form of a value that was not sent before is sent",
 			fetched: `{"id":"c1","name":"NORTH WIND","externalData":{"k":"1"}}`,
 			last:    &connector.Customer{Name: "NORTH WIND"},
@@ -84,9 +87,10 @@ func TestMergeChangesWhatIsOursAndNothingElse(t *testing.T) {
 			body:    `{"id":"c1","name":"A","people":[{"name":"Ann Lee","lastName":"Lee","email":"ann@x.example","phoneNo":"1","firstName":"Ann"}],"externalData":{"k":"1"}}`},
 		{name: "a new person in the dialect's spelling",
 			fetched: `{"id":"c1","name":"A","people":null,"externalData":{"k":"1"}}`,
-			want:    connector.Customer{Name: "A", People: []connector.Person{person("Ann Mary Lee", "ann@x.example", "")}, ExternalData: key},
-			body:    `{"id":"c1","name":"A","people":[{"firstName":"Ann Mary","lastName":"Lee","email":"ann@x.example"}],"externalData":{"k":"1"}}`,
-			turn:    func(d *billing.Dialect) { d.PersonFields = "long" }},
+			want: connector.Customer{Name: "A", People: []connector.Person{person("Ann Mary Lee", "ann@x.example", "")},
+				ExternalData: key},
+			body: `{"id":"c1","name":"A","people":[{"firstName":"Ann Mary","lastName":"Lee","email":"ann@x.example"}],"externalData":{"k":"1"}}`,
+			turn: func(d *billing.Dialect) { d.PersonFields = "long" }},
 		{name: "our person is removed, theirs stays",
 			fetched: `{"id":"c1","name":"A","people":[{"name":"Ann Lee","email":"ann@x.example"},{"name":"Bob Ray","email":"bob@x.example"}],"externalData":{"k":"1"}}`,
 			last:    &connector.Customer{People: []connector.Person{ann}},
@@ -98,25 +102,30 @@ func TestMergeChangesWhatIsOursAndNothingElse(t *testing.T) {
 			want:    connector.Customer{Name: "A", ExternalData: key}},
 		{name: "of two who share an address, the one with our name is removed",
 			fetched: `{"id":"c1","name":"A","people":[{"name":"Bob Ray","email":"ann@x.example"},{"name":"Ann Lee","email":"ann@x.example"}],"externalData":{"k":"1"}}`,
-			last:    &connector.Customer{People: []connector.Person{ann}}, want: connector.Customer{Name: "A", ExternalData: key},
-			body: `{"id":"c1","name":"A","people":[{"name":"Bob Ray","email":"ann@x.example"}],"externalData":{"k":"1"}}`},
+			last:    &connector.Customer{People: []connector.Person{ann}},
+			want:    connector.Customer{Name: "A", ExternalData: key},
+			body:    `{"id":"c1","name":"A","people":[{"name":"Bob Ray","email":"ann@x.example"}],"externalData":{"k":"1"}}`},
 		{name: "one who shares the address and has another name stays",
 			fetched: `{"id":"c1","name":"A","people":[{"name":"Bob","email":"ann@x.example"}],"externalData":{"k":"1"}}`,
-			last:    &connector.Customer{People: []connector.Person{ann}}, want: connector.Customer{Name: "A", ExternalData: key}},
+			last:    &connector.Customer{People: []connector.Person{ann}},
+			want:    connector.Customer{Name: "A", ExternalData: key}},
 		{name: "without an address, only one who looks as we wrote them is removed",
 			fetched: `{"id":"c1","name":"A","people":[{"name":"Ann","phone":"1"},{"name":"Bob","phone":"9"}],"externalData":{"k":"1"}}`,
-			last:    &connector.Customer{People: []connector.Person{person("Ann", "", "1"), person("Bob", "", "2")}}, want: connector.Customer{Name: "A", ExternalData: key},
-			body: `{"id":"c1","name":"A","people":[{"name":"Bob","phone":"9"}],"externalData":{"k":"1"}}`},
+			last:    &connector.Customer{People: []connector.Person{person("Ann", "", "1"), person("Bob", "", "2")}},
+			want:    connector.Customer{Name: "A", ExternalData: key},
+			body:    `{"id":"c1","name":"A","people":[{"name":"Bob","phone":"9"}],"externalData":{"k":"1"}}`},
 		{name: "a changed address moves the person, not the contact",
 			fetched: `{"id":"c1","name":"A","people":[{"name":"Ann Lee","email":"ann@x.example","vip":1}],"externalData":{"k":"1"}}`,
 			last:    &connector.Customer{People: []connector.Person{ann}},
-			want:    connector.Customer{Name: "A", People: []connector.Person{person("Ann Lee", "lee@x.example", "1")}, ExternalData: key},
-			body:    `{"id":"c1","name":"A","people":[{"name":"Ann Lee","email":"lee@x.example","vip":1,"phone":"1"}],"externalData":{"k":"1"}}`},
+			want: connector.Customer{Name: "A", People: []connector.Person{person("Ann Lee", "lee@x.example", "1")},
+				ExternalData: key},
+			body: `{"id":"c1","name":"A","people":[{"name":"Ann Lee","email":"lee@x.example","vip":1,"phone":"1"}],"externalData":{"k":"1"}}`},
 		{name: "by place, when somebody changed the address of ours",
 			fetched: `{"id":"c1","name":"A","people":[{"name":"Ann Lee","email":"typo@x.example"}],"externalData":{"k":"1"}}`,
 			last:    &connector.Customer{People: []connector.Person{ann}},
-			want:    connector.Customer{Name: "A", People: []connector.Person{person("Ann Lee", "lee@x.example", "")}, ExternalData: key},
-			body:    `{"id":"c1","name":"A","people":[{"name":"Ann Lee","email":"lee@x.example"}],"externalData":{"k":"1"}}`},
+			want: connector.Customer{Name: "A", People: []connector.Person{person("Ann Lee", "lee@x.example", "")},
+				ExternalData: key},
+			body: `{"id":"c1","name":"A","people":[{"name":"Ann Lee","email":"lee@x.example"}],"externalData":{"k":"1"}}`},
 		{name: "two swap places",
 			fetched: `{"id":"c1","name":"A","people":[{"name":"Ann Lee","email":"ann@x.example","phone":"1"},{"name":"Bob Ray","email":"bob@x.example","phone":"2"}],"externalData":{"k":"1"}}`,
 			last:    &connector.Customer{People: []connector.Person{ann, bob}},
@@ -124,26 +133,32 @@ func TestMergeChangesWhatIsOursAndNothingElse(t *testing.T) {
 		{name: "a value we wrote is removed when it is blank now",
 			fetched: `{"id":"c1","name":"A","people":[{"name":"Ann Lee","email":"ann@x.example","phone":"1"}],"externalData":{"k":"1"}}`,
 			last:    &connector.Customer{People: []connector.Person{ann}},
-			want:    connector.Customer{Name: "A", People: []connector.Person{person("Ann Lee", "ann@x.example", "")}, ExternalData: key},
-			body:    `{"id":"c1","name":"A","people":[{"name":"Ann Lee","email":"ann@x.example"}],"externalData":{"k":"1"}}`},
+			want: connector.Customer{Name: "A", People: []connector.Person{person("Ann Lee", "ann@x.example", "")},
+				ExternalData: key},
+			body: `{"id":"c1","name":"A","people":[{"name":"Ann Lee","email":"ann@x.example"}],"externalData":{"k":"1"}}`},
 		{name: "a value we never wrote is not",
 			fetched: `{"id":"c1","name":"A","people":[{"name":"Ann Lee","email":"ann@x.example","phone":"1"}],"externalData":{"k":"1"}}`,
 			last:    &connector.Customer{People: []connector.Person{person("Ann Lee", "ann@x.example", "")}},
-			want:    connector.Customer{Name: "A", People: []connector.Person{person("Ann Lee", "ann@x.example", "")}, ExternalData: key}},
+			want: connector.Customer{Name: "A", People: []connector.Person{person("Ann Lee", "ann@x.example", "")},
+				ExternalData: key}},
 		{name: "nor one found at adoption",
 			fetched: `{"id":"c1","name":"A","people":[{"name":"Ann","email":"ann@x.example","phone":"9"}],"externalData":{"k":"1"}}`,
-			want:    connector.Customer{Name: "A", People: []connector.Person{person("", "ann@x.example", "")}, ExternalData: key}},
+			want: connector.Customer{Name: "A", People: []connector.Person{person("", "ann@x.example", "")},
+				ExternalData: key}},
 		{name: "a foreign address takes ours",
 			fetched: `{"id":"c1","name":"A","addresses":[{"id":"a7","addressLine1":"Old St","country":"UK","addressLine2":"Flat 1"}],"externalData":{"k":"1"}}`,
-			want:    connector.Customer{Name: "A", Addresses: []connector.Address{{Line1: "High St", City: "Leeds", PostCode: "LS1"}}, ExternalData: key},
-			body:    `{"id":"c1","name":"A","addresses":[{"id":"a7","addressLine1":"High St","country":"UK","addressLine2":"Flat 1","city":"Leeds","postalCode":"LS1"}],"externalData":{"k":"1"}}`},
+			want: connector.Customer{Name: "A",
+				Addresses: []connector.Address{{Line1: "High St", City: "Leeds", PostCode: "LS1"}}, ExternalData: key},
+			body: `{"id":"c1","name":"A","addresses":[{"id":"a7","addressLine1":"High St","country":"UK","addressLine2":"Flat 1","city":"Leeds","postalCode":"LS1"}],"externalData":{"k":"1"}}`},
 		{name: "our address is removed",
 			fetched: `{"id":"c1","name":"A","addresses":[{"line1":"High St"}],"externalData":{"k":"1"}}`,
-			last:    &connector.Customer{Addresses: []connector.Address{{Line1: "High St"}}}, want: connector.Customer{Name: "A", ExternalData: key},
-			body: `{"id":"c1","name":"A","addresses":[],"externalData":{"k":"1"}}`},
+			last:    &connector.Customer{Addresses: []connector.Address{{Line1: "High St"}}},
+			want:    connector.Customer{Name: "A", ExternalData: key},
+			body:    `{"id":"c1","name":"A","addresses":[],"externalData":{"k":"1"}}`},
 		{name: "another address is not",
 			fetched: `{"id":"c1","name":"A","addresses":[{"line1":"Low St"}],"externalData":{"k":"1"}}`,
-			last:    &connector.Customer{Addresses: []connector.Address{{Line1: "High St"}}}, want: connector.Customer{Name: "A", ExternalData: key}},
+			last:    &connector.Customer{Addresses: []connector.Address{{Line1: "High St"}}},
+			want:    connector.Customer{Name: "A", ExternalData: key}},
 		{name: "pairs in a list",
 			fetched: `{"id":"c1","name":"A","externalData":[{"key":"other","value":"x"},{"key":"k","value":"0","by":"us"}]}`,
 			want:    connector.Customer{Name: "A", ExternalData: map[string]string{"k": "1", "t": "2"}},
@@ -158,11 +173,13 @@ func TestMergeChangesWhatIsOursAndNothingElse(t *testing.T) {
 			body:    `{"id":"c1","name":"A","externalData":[{"connectorType":"QuickBooks","id":"q"},{"connectorType":"XERO","id":"1"}]}`},
 		{name: "a pair of ours that is no longer wanted",
 			fetched: `{"id":"c1","name":"A","externalData":{"k":"1","old":"x","theirs":null}}`,
-			last:    &connector.Customer{ExternalData: map[string]string{"k": "1", "old": "x"}}, want: connector.Customer{Name: "A", ExternalData: key},
-			body: `{"id":"c1","name":"A","externalData":{"k":"1","theirs":null}}`},
+			last:    &connector.Customer{ExternalData: map[string]string{"k": "1", "old": "x"}},
+			want:    connector.Customer{Name: "A", ExternalData: key},
+			body:    `{"id":"c1","name":"A","externalData":{"k":"1","theirs":null}}`},
 		{name: "no externalData yet",
 			fetched: `{"id":"c1","name":"A","externalData":null}`, want: connector.Customer{Name: "A", ExternalData: key},
-			body: `{"id":"c1","name":"A","externalData":[{"key":"k","value":"1"}]}`, turn: func(d *billing.Dialect) { d.ExternalData = "list" }},
+			body: `{"id":"c1","name":"A","externalData":[{"key":"k","value":"1"}]}`,
+			turn: func(d *billing.Dialect) { d.ExternalData = "list" }},
 		{name: "read-only members of elements",
 			fetched: `{"id":"c1","name":"A","people":[{"email":"z@x.example","validForEmailCommunication":true}],"externalData":{"XERO":"1"},"lastUpdatedTime":"x"}`,
 			want:    connector.Customer{Name: "B", ExternalData: map[string]string{"XERO": "1"}},
@@ -179,7 +196,8 @@ func TestMergeChangesWhatIsOursAndNothingElse(t *testing.T) {
 				own = everything
 			}
 			client := offline(t, tt.turn)
-			body, changed, err := client.MergeCustomer(connector.RemoteCustomer{ID: "c1", Raw: json.RawMessage(tt.fetched)}, tt.last, tt.want, own)
+			body, changed, err := client.MergeCustomer(connector.RemoteCustomer{ID: "c1", Raw: json.RawMessage(tt.fetched)},
+				tt.last, tt.want, own)
 			if err != nil || changed != (tt.body != "") {
 				t.Fatalf("changed %v, error %v", changed, err)
 			}
@@ -189,7 +207,8 @@ func TestMergeChangesWhatIsOursAndNothingElse(t *testing.T) {
 			if !changed {
 				return
 			}
-			if again, changed, err := client.MergeCustomer(connector.RemoteCustomer{ID: "c1", Raw: body}, tt.last, tt.want, own); changed || err != nil {
+			if again, changed, err := client.MergeCustomer(connector.RemoteCustomer{ID: "c1", Raw: body}, tt.last, tt.want,
+				own); changed || err != nil {
 				t.Errorf("merged once more it still differs: %s, %v", again, err)
 			}
 		})
@@ -200,13 +219,16 @@ func TestMergeChangesWhatIsOursAndNothingElse(t *testing.T) {
 func TestMergeRefusesWhatItCannotRead(t *testing.T) {
 	t.Parallel()
 	client := offline(t, nil)
-	for _, raw := range []string{``, `[]`, `{"id":"c1","ID":"c2"}`, `{"id":"c1","people":{"name":"x"}}`, `{"id":"c1","externalData":"x"}`} {
-		_, _, err := client.MergeCustomer(connector.RemoteCustomer{ID: "c1", Raw: json.RawMessage(raw)}, nil, northwind(), everything)
+	for _, raw := range []string{``, `[]`, `{"id":"c1","ID":"c2"}`, `{"id":"c1","people":{"name":"x"}}`,
+		`{"id":"c1","externalData":"x"}`} {
+		_, _, err := client.MergeCustomer(connector.RemoteCustomer{ID: "c1", Raw: json.RawMessage(raw)}, nil, northwind(),
+			everything)
 		if err == nil || !strings.HasPrefix(err.Error(), "merge customer c1: ") {
 			t.Errorf("%s: error %v", raw, err)
 		}
 	}
-	_, _, err := client.MergeCustomer(connector.RemoteCustomer{ID: "c1", Raw: json.RawMessage(`{}`)}, nil, northwind(), []string{"phone"})
+	_, _, err := client.MergeCustomer(connector.RemoteCustomer{ID: "c1", Raw: json.RawMessage(`{}`)}, nil, northwind(),
+		[]string{"phone"})
 	if err == nil || !strings.Contains(err.Error(), `"phone"`) {
 		t.Errorf("unknown field in own: error %v", err)
 	}
@@ -217,7 +239,8 @@ func TestForeignChangesNamesWhatSomebodyElseChanged(t *testing.T) {
 	t.Parallel()
 	const before = `{"id":"c1","name":"A","at":"2026-11-20T09:00:00Z","rev":7,"n":1.0,"x":{"y":[1,2]},"timezone":"UTC","people":[{"name":"Zoe","email":"zoe@x.example"},{"name":"Ann","email":"ann@x.example","vip":true}],` +
 		`"addresses":[{"line1":"Low St","id":"a1"}],"externalData":{"k":"1","theirs":"t"}}`
-	last := &connector.Customer{Name: "A", People: []connector.Person{person("Ann", "ann@x.example", "")}, ExternalData: map[string]string{"k": "1"}}
+	last := &connector.Customer{Name: "A", People: []connector.Person{person("Ann", "ann@x.example", "")},
+		ExternalData: map[string]string{"k": "1"}}
 	want := connector.Customer{
 		Name: "B", People: []connector.Person{person("Ann", "ann@x.example", "5"), person("New", "new@x.example", "")},
 		Addresses: []connector.Address{{Line1: "High St"}}, ExternalData: map[string]string{"k": "1"},
@@ -266,7 +289,8 @@ func TestForeignChangesNamesWhatSomebodyElseChanged(t *testing.T) {
 func TestForeignChangesComparesListsThatAreNotOurs(t *testing.T) {
 	t.Parallel()
 	got, err := offline(t, nil).ForeignChanges(
-		[]byte(`{"id":"c1","name":"A","people":[{"name":"Ann"}]}`), []byte(`{"id":"c1","name":"B","people":[{"name":"Eve"}]}`),
+		[]byte(`{"id":"c1","name":"A","people":[{"name":"Ann"}]}`),
+		[]byte(`{"id":"c1","name":"B","people":[{"name":"Eve"}]}`),
 		nil, connector.Customer{Name: "A"}, []string{"addresses"})
 	if err != nil {
 		t.Fatal(err)
@@ -280,7 +304,8 @@ func TestForeignChangesComparesListsThatAreNotOurs(t *testing.T) {
 func TestCreateBodyIsTheSameEveryTimeAndHoldsTheKey(t *testing.T) {
 	t.Parallel()
 	want := connector.Customer{
-		Name: "A & <B>", People: []connector.Person{person("Ann Mary Lee", "ann@x.example", ""), {}, {FirstName: "Bo", LastName: "Ek", Phone: "3"}, {Name: "Cher"}},
+		Name: "A & <B>", People: []connector.Person{person("Ann Mary Lee", "ann@x.example", ""), {},
+			{FirstName: "Bo", LastName: "Ek", Phone: "3"}, {Name: "Cher"}},
 		Addresses:    []connector.Address{{Line1: "High St", PostCode: "LS1", Country: "UK"}},
 		ExternalData: map[string]string{"XERO": "1"},
 	}
@@ -297,7 +322,8 @@ func TestCreateBodyIsTheSameEveryTimeAndHoldsTheKey(t *testing.T) {
 			`{"name":"A & <B>","people":[{"firstName":"Ann Mary","lastName":"Lee","email":"ann@x.example"},{"firstName":"Bo","lastName":"Ek","phoneNo":"3"},{"firstName":"Cher"}],` +
 				`"addresses":[{"addressLine1":"High St","postalCode":"LS1","country":"UK"}],"externalData":{"connectorType":"XERO","id":"1"}}`},
 		{"several pairs", nil, two, `"externalData":{"a":"1","z":"26"}}`},
-		{"several pairs in a list", func(d *billing.Dialect) { d.ExternalData = "list" }, two, `"externalData":[{"key":"a","value":"1"},{"key":"z","value":"26"}]}`},
+		{"several pairs in a list", func(d *billing.Dialect) { d.ExternalData = "list" }, two,
+			`"externalData":[{"key":"a","value":"1"},{"key":"z","value":"26"}]}`},
 		{"several connectors", func(d *billing.Dialect) { d.ExternalData = "object" }, two,
 			`"externalData":[{"connectorType":"a","id":"1"},{"connectorType":"z","id":"26"}]}`},
 	}
@@ -328,15 +354,19 @@ func TestCreateBodyIsTheSameEveryTimeAndHoldsTheKey(t *testing.T) {
 func TestANumberThatGrewByOneIsNoEditOnlyWhereItIsARevision(t *testing.T) {
 	t.Parallel()
 	for member, edited := range map[string]bool{
-		"version": false, "revision": false, "lockVersion": false, "row_version": false, "etag": false, "updates": false, "rev2": false,
+		"version": false, "revision": false, "lockVersion": false, "row_version": false, "etag": false, "updates": false,
+		"rev2":       false,
 		"creditDays": true, "employees": true, "level": true, "overview": true, "reviewLevel": true, "conversion": true,
 	} {
-		for _, shape := range []string{`{"name":"A","%s":%d}`, `{"name":"A","details":{"%s":%d}}`, `{"name":"A","list":[{"%s":%d}]}`} {
-			paths, err := offline(t, nil).ForeignChanges(fmt.Appendf(nil, shape, member, 4), fmt.Appendf(nil, shape, member, 5), nil, connector.Customer{Name: "A"}, []string{"name"})
+		for _, shape := range []string{`{"name":"A","%s":%d}`, `{"name":"A","details":{"%s":%d}}`,
+			`{"name":"A","list":[{"%s":%d}]}`} {
+			paths, err := offline(t, nil).ForeignChanges(fmt.Appendf(nil, shape, member, 4), fmt.Appendf(nil, shape, member, 5),
+				nil, connector.Customer{Name: "A"}, []string{"name"})
 			if err != nil || len(paths) > 0 != edited {
 				t.Errorf("%s from 4 to 5 in %s: changed by others %v, want %t (%v)", member, shape, paths, edited, err)
 			}
-			if paths, _ := offline(t, nil).ForeignChanges(fmt.Appendf(nil, shape, member, 4), fmt.Appendf(nil, shape, member, 7), nil, connector.Customer{Name: "A"}, []string{"name"}); len(paths) == 0 {
+			if paths, _ := offline(t, nil).ForeignChanges(fmt.Appendf(nil, shape, member, 4), fmt.Appendf(nil, shape, member, 7),
+				nil, connector.Customer{Name: "A"}, []string{"name"}); len(paths) == 0 {
 				t.Errorf("%s from 4 to 7 in %s is not told", member, shape)
 			}
 		}

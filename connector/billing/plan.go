@@ -195,7 +195,8 @@ func (p *peoplePlan) mayBe(i int, before part) bool {
 func (p *peoplePlan) alike(before part, k int, _ part) int {
 	fits := func(i int) bool {
 		v := p.views[i]
-		return p.mayBe(i, before) && v.label != "" && sameLabel(v.label, before.label) && connector.SameForm(v.phone, before.phone)
+		return p.mayBe(i, before) && v.label != "" && sameLabel(v.label, before.label) &&
+			connector.SameForm(v.phone, before.phone)
 	}
 	if k < len(p.views) && fits(k) {
 		return k

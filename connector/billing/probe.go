@@ -352,7 +352,8 @@ func (p *prober) linkMethod(ctx context.Context) {
 	body, err := p.ask(ctx, path+"/directdebitmandates", nil)
 	o, broken := parseObject(body)
 	switch {
-	case slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented}, statusOf(err)):
+	case slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented},
+		statusOf(err)):
 		p.note(setting, "refused", put, statusOf(err))
 	case err != nil:
 		p.note(setting, "error", err)
@@ -381,7 +382,8 @@ func (p *prober) signed(ctx context.Context) string {
 
 func hasSigned(c object) bool {
 	m, err := parseObject(c.get("directDebitMandate"))
-	return err == nil && slices.Contains([]string{string(connector.MandatePending), string(connector.MandateActive)}, m.text("status"))
+	return err == nil && slices.Contains([]string{string(connector.MandatePending), string(connector.MandateActive)},
+		m.text("status"))
 }
 
 // subscription reads the app's subscriptions. They also show the names of events.

@@ -24,18 +24,31 @@ func TestAProbeHoldsTheNamesOfEventsAgainstThoseOfTheSubscriptions(t *testing.T)
 	}{
 		{"none is shown", usual, nil, nil, "", billing.Unknown, "subscribe to webhooks, and a probe"},
 		{"as named", usual, list("customer", "dd-mandate"), nil, "dd-mandate, customer", billing.Likely, "by these names"},
-		{"as named, and more", usual, list("invoice", "customer", "dd-mandate"), nil, "dd-mandate, customer", billing.Likely, "by these names"},
-		{"in another case", usual, list("CUSTOMER", "dd-mandate"), nil, "dd-mandate, CUSTOMER", billing.Likely, "customer in another spelling"},
-		{"with an underscore", usual, list("customer", "dd_mandate"), nil, "dd_mandate, customer", billing.Likely, "dd-mandate in another spelling"},
-		{"in the plural", usual, list("customers", "dd-mandates"), nil, "dd-mandates, customers", billing.Likely, "dd-mandate, customer in another spelling"},
-		{"in the singular", list("customers"), list("customer"), nil, "customer", billing.Likely, "customers in another spelling"},
-		{"in capitals throughout", usual, list("CUSTOMERS", "DD_MANDATE"), nil, "DD_MANDATE, CUSTOMERS", billing.Likely, "another spelling"},
-		{"both spellings", usual, list("Customer", "customer", "dd-mandate"), nil, "dd-mandate, customer", billing.Likely, "by these names"},
-		{"one by none", usual, list("customer", "invoice"), nil, "", billing.Unknown, "none carries dd-mandate in any spelling"},
-		{"all by none", usual, list("invoice"), nil, "", billing.Unknown, "none carries dd-mandate, customer in any spelling"},
-		{"one by none, one otherwise", usual, list("Customer", "invoice"), nil, "dd-mandate, Customer", billing.Likely, "none carries dd-mandate in any spelling"},
-		{"not shown by the service", usual, list("customers"), func(sw *sandbox.Switches, _ *billing.Dialect) { sw.WebhookRead = "none" }, "", billing.Unknown, "does not show subscriptions"},
-		{"not asked", usual, list("customers"), func(_ *sandbox.Switches, d *billing.Dialect) { d.WebhookRead = "none" }, "", billing.Unknown, "not asked for"},
+		{"as named, and more", usual, list("invoice", "customer", "dd-mandate"), nil, "dd-mandate, customer", billing.Likely,
+			"by these names"},
+		{"in another case", usual, list("CUSTOMER", "dd-mandate"), nil, "dd-mandate, CUSTOMER", billing.Likely,
+			"customer in another spelling"},
+		{"with an underscore", usual, list("customer", "dd_mandate"), nil, "dd_mandate, customer", billing.Likely,
+			"dd-mandate in another spelling"},
+		{"in the plural", usual, list("customers", "dd-mandates"), nil, "dd-mandates, customers", billing.Likely,
+			"dd-mandate, customer in another spelling"},
+		{"in the singular", list("customers"), list("customer"), nil, "customer", billing.Likely,
+			"customers in another spelling"},
+		{"in capitals throughout", usual, list("CUSTOMERS", "DD_MANDATE"), nil, "DD_MANDATE, CUSTOMERS", billing.Likely,
+			"another spelling"},
+		{"both spellings", usual, list("Customer", "customer", "dd-mandate"), nil, "dd-mandate, customer", billing.Likely,
+			"by these names"},
+		{"one by none", usual, list("customer", "invoice"), nil, "", billing.Unknown,
+			"none carries dd-mandate in any spelling"},
+		{"all by none", usual, list("invoice"), nil, "", billing.Unknown,
+			"none carries dd-mandate, customer in any spelling"},
+		{"one by none, one otherwise", usual, list("Customer", "invoice"), nil, "dd-mandate, Customer", billing.Likely,
+			"none carries dd-mandate in any spelling"},
+		{"not shown by the service", usual, list("customers"),
+			func(sw *sandbox.Switches, _ *billing.Dialect) { sw.WebhookRead = "none" }, "", billing.Unknown,
+			"does not show subscriptions"},
+		{"not asked", usual, list("customers"), func(_ *sandbox.Switches, d *billing.Dialect) { d.WebhookRead = "none" }, "",
+			billing.Unknown, "not asked for"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -59,7 +72,8 @@ func TestAProbeHoldsTheNamesOfEventsAgainstThoseOfTheSubscriptions(t *testing.T)
 				t.Fatalf("it says nothing of them: %+v", found)
 			}
 			got := found[i]
-			if got.Configured != strings.Join(tt.configured, ", ") || got.Found != tt.found || got.Certainty != tt.certainty || !strings.Contains(got.How, tt.says) {
+			if got.Configured != strings.Join(tt.configured, ", ") || got.Found != tt.found || got.Certainty != tt.certainty ||
+				!strings.Contains(got.How, tt.says) {
 				t.Errorf("it says %+v", got)
 			}
 			if otherwise := strings.Contains(got.How, "another spelling"); otherwise && !got.Differs() {

@@ -55,11 +55,12 @@ func variants() (out []variant) {
 			if w.service != nil {
 				w.service(&turned)
 			}
-			out = append(out, variant{profile + " wrong " + w.setting + " " + w.value, turned, dialect, func(box *sandbox.Sandbox, _ *billing.Config) {
-				if w.events != nil {
-					box.ReplaceSubscription("https://books.example/hook", w.events...)
-				}
-			}})
+			out = append(out, variant{profile + " wrong " + w.setting + " " + w.value, turned, dialect,
+				func(box *sandbox.Sandbox, _ *billing.Config) {
+					if w.events != nil {
+						box.ReplaceSubscription("https://books.example/hook", w.events...)
+					}
+				}})
 		}
 		for name, turn := range dialectTurns() {
 			dialect := d
@@ -107,7 +108,10 @@ func preparations() map[string]func(box *sandbox.Sandbox, cfg *billing.Config) {
 				cfg.ClientSecret = connector.Secret{}
 			}
 		},
-		"with a wrong secret":    func(_ *sandbox.Sandbox, cfg *billing.Config) { cfg.ClientSecret = connector.NewSecret("wrong") },
+		"with a wrong secret": func(_ *sandbox.Sandbox,
+			cfg *billing.Config) {
+			cfg.ClientSecret = connector.NewSecret("wrong")
+		},
 		"without events":         func(_ *sandbox.Sandbox, cfg *billing.Config) { cfg.Events = nil },
 		"without a subscription": func(box *sandbox.Sandbox, _ *billing.Config) { _ = box.DeleteSubscription() },
 		"with other events": func(box *sandbox.Sandbox, _ *billing.Config) {
@@ -117,7 +121,8 @@ func preparations() map[string]func(box *sandbox.Sandbox, cfg *billing.Config) {
 			_, _ = box.Add(json.RawMessage(`{"name":"Both","people":[{"name":"A B","email":"a@b.example"},{"firstName":"C","lastName":"D","email":"c@d.example"}],"addresses":[{"addressLine1":"1 Quay","postCode":"YO21 3CK"}]}`))
 		},
 	}
-	for _, path := range []string{"/api/customers", "/api/customers/*", "/api/customers/*/directdebitmandates", "/api/customers/directdebitmandates/*", "/api/apps/*/webhooks", "/api/oauth2/token"} {
+	for _, path := range []string{"/api/customers", "/api/customers/*", "/api/customers/*/directdebitmandates",
+		"/api/customers/directdebitmandates/*", "/api/apps/*/webhooks", "/api/oauth2/token"} {
 		for _, method := range []string{"GET", "PUT", "POST"} {
 			for _, status := range []int{400, 404, 405, 501, 503} {
 				out[fmt.Sprintf("with %d for %s %s", status, method, path)] = func(box *sandbox.Sandbox, _ *billing.Config) {
@@ -133,7 +138,8 @@ func preparations() map[string]func(box *sandbox.Sandbox, cfg *billing.Config) {
 func (v variant) report(t *testing.T) []string {
 	t.Helper()
 	box := sandbox.New(sandbox.Options{
-		ClientID: "app-1", ClientSecret: connector.NewSecret("app-secret"), Switches: v.switches, Now: func() time.Time { return start },
+		ClientID: "app-1", ClientSecret: connector.NewSecret("app-secret"), Switches: v.switches,
+		Now: func() time.Time { return start },
 	})
 	cfg := config(box.RoundTripper())
 	cfg.Dialect = v.dialect
@@ -151,14 +157,16 @@ func (v variant) report(t *testing.T) []string {
 	if errors.Is(err, billing.ErrNoKeysInLists) || err == nil {
 		trial, err := client.ProbeByWriting(t.Context(), scratch)
 		lines = append(lines, linesOf("trial", trial.Findings, err)...)
-		lines = append(lines, fmt.Sprintf("trial survived %v, lost %v, tripped %v, left %q", trial.Survived, trial.Lost, trial.Tripped, trial.Left))
+		lines = append(lines, fmt.Sprintf("trial survived %v, lost %v, tripped %v, left %q", trial.Survived, trial.Lost,
+			trial.Tripped, trial.Left))
 	}
 	return lines
 }
 
 func linesOf(step string, found []billing.Finding, err error) (lines []string) {
 	for _, f := range found {
-		lines = append(lines, fmt.Sprintf("%s %s: %q -> %q, %s: %s", step, f.Setting, f.Configured, f.Found, f.Certainty, f.How))
+		lines = append(lines, fmt.Sprintf("%s %s: %q -> %q, %s: %s", step, f.Setting, f.Configured, f.Found, f.Certainty,
+			f.How))
 	}
 	if err != nil {
 		lines = append(lines, fmt.Sprintf("%s error: %s", step, strings.ReplaceAll(err.Error(), "\n", "; ")))

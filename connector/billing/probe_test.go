@@ -53,7 +53,8 @@ func peopled(t *testing.T, box *sandbox.Sandbox) (scratch string) {
 
 // probed returns the findings of reading and writing with a service and these events, or those of the
 // configuration.
-func probed(t *testing.T, sw sandbox.Switches, d billing.Dialect, subscribed ...string) (found []billing.Finding, trial billing.Trial) {
+func probed(t *testing.T, sw sandbox.Switches, d billing.Dialect, subscribed ...string) (found []billing.Finding,
+	trial billing.Trial) {
 	t.Helper()
 	box, client := newSandbox(t, sw, d)
 	scratch := peopled(t, box)
@@ -119,28 +120,40 @@ type wrong struct {
 	setting, value string
 	turn           func(d *billing.Dialect)
 	service        func(sw *sandbox.Switches) // how the service differs from the profile, nil for not
-	events         []string                   // what is subscribed to there, in its own spelling; nil for that of the configuration
+	// what is subscribed to there, in its own spelling; nil for that of the configuration
+	events []string
 }
 
 func wrongs(profile string) []wrong {
 	out := []wrong{
-		{"token_auth", "basic", func(d *billing.Dialect) { d.TokenAuth = "basic" }, func(sw *sandbox.Switches) { sw.TokenAuth = "form" }, nil},
-		{"token_auth", "form", func(d *billing.Dialect) { d.TokenAuth = "form" }, func(sw *sandbox.Switches) { sw.TokenAuth = "basic" }, nil},
+		{"token_auth", "basic", func(d *billing.Dialect) { d.TokenAuth = "basic" },
+			func(sw *sandbox.Switches) { sw.TokenAuth = "form" }, nil},
+		{"token_auth", "form", func(d *billing.Dialect) { d.TokenAuth = "form" },
+			func(sw *sandbox.Switches) { sw.TokenAuth = "basic" }, nil},
 		{"list.page_param", "p", func(d *billing.Dialect) { d.List.PageParam = "p" }, nil, nil},
 		{"list.page_param", "nr", func(d *billing.Dialect) {}, func(sw *sandbox.Switches) { sw.List.PageParam = "nr" }, nil},
 		{"list.size_param", "limit", func(d *billing.Dialect) { d.List.SizeParam = "limit" }, nil, nil},
 		{"list.first_page", "1", func(d *billing.Dialect) { d.List.FirstPage = "1" }, nil, nil},
-		{"list.first_page", "0", func(d *billing.Dialect) { d.List.FirstPage = "0" }, func(sw *sandbox.Switches) { sw.List.FirstPage = 1 }, nil},
+		{"list.first_page", "0", func(d *billing.Dialect) { d.List.FirstPage = "0" },
+			func(sw *sandbox.Switches) { sw.List.FirstPage = 1 }, nil},
 		{"list.envelope", "entries", func(d *billing.Dialect) { d.List.Envelope = "entries" }, nil, nil},
-		{"list.envelope", "auto", func(d *billing.Dialect) {}, func(sw *sandbox.Switches) { sw.List.Envelope = "payers" }, nil},
-		{"update", "path_id", func(d *billing.Dialect) { d.Update = "path_id" }, func(sw *sandbox.Switches) { sw.Update = "body_id" }, nil},
-		{"update", "body_id", func(d *billing.Dialect) { d.Update = "body_id" }, func(sw *sandbox.Switches) { sw.Update = "path_id" }, nil},
-		{"mandate_link", "get", func(d *billing.Dialect) { d.MandateLink = "get" }, func(sw *sandbox.Switches) { sw.MandateLink = "put" }, nil},
-		{"mandate_link", "get", func(d *billing.Dialect) { d.MandateLink = "get" }, func(sw *sandbox.Switches) { sw.MandateLink = "put_list" }, nil},
-		{"mandate_link", "put", func(d *billing.Dialect) { d.MandateLink = "put" }, func(sw *sandbox.Switches) { sw.MandateLink = "get" }, nil},
+		{"list.envelope", "auto", func(d *billing.Dialect) {}, func(sw *sandbox.Switches) { sw.List.Envelope = "payers" },
+			nil},
+		{"update", "path_id", func(d *billing.Dialect) { d.Update = "path_id" },
+			func(sw *sandbox.Switches) { sw.Update = "body_id" }, nil},
+		{"update", "body_id", func(d *billing.Dialect) { d.Update = "body_id" },
+			func(sw *sandbox.Switches) { sw.Update = "path_id" }, nil},
+		{"mandate_link", "get", func(d *billing.Dialect) { d.MandateLink = "get" },
+			func(sw *sandbox.Switches) { sw.MandateLink = "put" }, nil},
+		{"mandate_link", "get", func(d *billing.Dialect) { d.MandateLink = "get" },
+			func(sw *sandbox.Switches) { sw.MandateLink = "put_list" }, nil},
+		{"mandate_link", "put", func(d *billing.Dialect) { d.MandateLink = "put" },
+			func(sw *sandbox.Switches) { sw.MandateLink = "get" }, nil},
 		{"link_when_created", "new", func(d *billing.Dialect) { d.LinkWhenCreated = "new" }, nil, nil},
-		{"link_when_created", "same", func(d *billing.Dialect) { d.LinkWhenCreated = "same" }, func(sw *sandbox.Switches) { sw.LinkWhenCreated = "new" }, nil},
-		{"read_only", "", func(d *billing.Dialect) { d.ReadOnly = []string{"directDebitMandate", "timezone"} }, func(sw *sandbox.Switches) { sw.CustomerTimes = true }, nil},
+		{"link_when_created", "same", func(d *billing.Dialect) { d.LinkWhenCreated = "same" },
+			func(sw *sandbox.Switches) { sw.LinkWhenCreated = "new" }, nil},
+		{"read_only", "", func(d *billing.Dialect) { d.ReadOnly = []string{"directDebitMandate", "timezone"} },
+			func(sw *sandbox.Switches) { sw.CustomerTimes = true }, nil},
 		{"webhook.events", "dd-mandate, customer", func(d *billing.Dialect) {}, nil, []string{"customers", "dd-mandate"}},
 	}
 	for _, way := range []string{"slash", "query", "body"} {
@@ -236,7 +249,8 @@ func TestAProbeOfAnEmptyServiceSaysWhatItCannotKnow(t *testing.T) {
 
 func TestATrialIsRefusedOnACustomerThatIsServed(t *testing.T) {
 	t.Parallel()
-	for _, status := range []connector.MandateStatus{connector.MandateCreated, connector.MandatePending, connector.MandateActive} {
+	for _, status := range []connector.MandateStatus{connector.MandateCreated, connector.MandatePending,
+		connector.MandateActive} {
 		box, client := newSandbox(t, sandbox.Standard(), billing.Standard())
 		id, err := box.Begin(json.RawMessage(`{"name":"Served"}`), status)
 		if err != nil {
@@ -262,7 +276,8 @@ func TestAnAnswerWithoutAListIsNamed(t *testing.T) {
 	t.Parallel()
 	client := newClient(t, config(answers(http.StatusOK, "application/json", `{"message":"hello"}`)))
 	found, err := client.ProbeList(t.Context())
-	if err == nil || len(found) != 3 || found[2].Setting != "dialect.list.envelope" || found[2].Certainty != billing.Unknown || !strings.HasPrefix(found[2].How, "the answer holds no list of customers") {
+	if err == nil || len(found) != 3 || found[2].Setting != "dialect.list.envelope" ||
+		found[2].Certainty != billing.Unknown || !strings.HasPrefix(found[2].How, "the answer holds no list of customers") {
 		t.Errorf("it says %+v, %v", found, err)
 	}
 }
@@ -329,7 +344,8 @@ func TestATrialCancelsTheOthersWhereOneHasNoAnswer(t *testing.T) {
 	sw.LinkWhenCreated = "new"
 	box, client := newSandbox(t, sw, billing.Standard())
 	scratch := peopled(t, box)
-	box.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Path: "/api/customers/directdebitmandates/*", Status: http.StatusInternalServerError, Count: 1})
+	box.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Path: "/api/customers/directdebitmandates/*",
+		Status: http.StatusInternalServerError, Count: 1})
 	trial, err := client.ProbeByWriting(t.Context(), scratch)
 	c, _ := box.Customer(scratch)
 	if err == nil || len(c.Mandates) != 2 {
@@ -340,7 +356,8 @@ func TestATrialCancelsTheOthersWhereOneHasNoAnswer(t *testing.T) {
 			t.Errorf("%s is %s, and the trial left the customer %q", m.ID, m.Status, trial.Left)
 		}
 	}
-	if first := c.Mandates[0]; first.Status != connector.MandateCancelled && c.Mandates[1].Status != connector.MandateCancelled {
+	if first := c.Mandates[0]; first.Status != connector.MandateCancelled &&
+		c.Mandates[1].Status != connector.MandateCancelled {
 		t.Errorf("nobody cancelled the other one, %s", first.ID)
 	}
 	if !strings.Contains(trial.Left, "or are cancelled") {
@@ -360,9 +377,12 @@ func TestATrialProvesACancellationByTheMandateItselfAlone(t *testing.T) {
 			return respond(http.StatusOK, "application/json", "{}"), nil
 		case strings.HasSuffix(r.URL.Path, "/directdebitmandates"):
 			links++
-			return respond(http.StatusOK, "application/json", fmt.Sprintf(`{"id":"m%d","customerId":"c1","status":"CREATED","signatureLink":"https://sign.example/%[1]d"}`, links)), nil
+			return respond(http.StatusOK, "application/json",
+				fmt.Sprintf(`{"id":"m%d","customerId":"c1","status":"CREATED","signatureLink":"https://sign.example/%[1]d"}`,
+					links)), nil
 		case r.Method == http.MethodGet && links > 0:
-			return respond(http.StatusOK, "application/json", `{"id":"c1","name":"Older","directDebitMandate":{"id":"m1","status":"CREATED"}}`), nil
+			return respond(http.StatusOK, "application/json",
+				`{"id":"c1","name":"Older","directDebitMandate":{"id":"m1","status":"CREATED"}}`), nil
 		}
 		return respond(http.StatusOK, "application/json", `{"id":"c1","name":"Older"}`), nil
 	}))

@@ -19,7 +19,8 @@ type Trial struct {
 	Survived []string // kinds of members that survived a round trip, named as in Client.Others
 	Lost     []string // lost paths: no update may be sent while there are any
 	Tripped  bool     // a customer was read, replaced by itself and read again
-	Left     string   // what the customer was left with, in words; "" when it is as it was, but for mandates that are cancelled
+	// what the customer was left with, in words; "" when it is as it was, but for mandates that are cancelled
+	Left string
 }
 
 // ErrNotScratch means a customer is not a scratch customer: writes might harm a real payer.
@@ -44,13 +45,15 @@ func (c *Client) ProbeByWriting(ctx context.Context, id string) (Trial, error) {
 		return t.Trial, err
 	}
 	if m := before.Mandate; m != nil && m.Status != connector.MandateCancelled {
-		return t.Trial, fmt.Errorf("%w: it has a mandate that is %s; make one without a mandate in the service's own pages", ErrNotScratch, m.Status)
+		return t.Trial, fmt.Errorf("%w: it has a mandate that is %s; make one without a mandate in the service's own pages",
+			ErrNotScratch, m.Status)
 	}
 	if err := t.roundTrip(ctx, before); err != nil {
 		return t.Trial, err
 	}
 	err = t.links(ctx)
-	after, stop := context.WithTimeout(context.WithoutCancel(ctx), afterwards) // created mandates are cancelled, even after an interruption
+	// created mandates are cancelled, even after an interruption
+	after, stop := context.WithTimeout(context.WithoutCancel(ctx), afterwards)
 	defer stop()
 	t.find(after)
 	return t.Trial, errors.Join(err, t.cancelAll(after))
@@ -139,7 +142,8 @@ func (t *trial) roundTrip(ctx context.Context, before connector.RemoteCustomer) 
 
 // refusedForItsWay reports whether the service refused the request, so it had no effect.
 func refusedForItsWay(err error) bool {
-	return slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented, http.StatusBadRequest, http.StatusUnprocessableEntity}, statusOf(err))
+	return slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented,
+		http.StatusBadRequest, http.StatusUnprocessableEntity}, statusOf(err))
 }
 
 // doneOrRefused takes a refusal of the way for no error, because nothing was done.
@@ -167,7 +171,8 @@ func (t *trial) computed(before, after json.RawMessage) {
 		if slices.Contains([]string{"id", ownName, ownPeople, ownAddresses, "externalData"}, m.key) {
 			continue // these are always written
 		}
-		if was.has(m.key) && canonical(was.get(m.key)) != canonical(m.value) && !slices.Contains(found, m.key) && !lost(m.key) {
+		if was.has(m.key) && canonical(was.get(m.key)) != canonical(m.value) && !slices.Contains(found, m.key) &&
+			!lost(m.key) {
 			found = append(found, m.key)
 		}
 	}
@@ -243,7 +248,8 @@ func (t *trial) cancelAll(ctx context.Context) error {
 	slices.Sort(unsure)
 	var left []string
 	if len(open) > 0 {
-		left = append(left, "with mandates that wait for a signature ("+strings.Join(open, ", ")+"); cancel them in the service's own pages")
+		left = append(left, "with mandates that wait for a signature ("+strings.Join(open,
+			", ")+"); cancel them in the service's own pages")
 	}
 	if len(unsure) > 0 {
 		left = append(left, "with mandates that wait for a signature or are cancelled ("+strings.Join(unsure, ", ")+")")

@@ -29,7 +29,8 @@ type scene struct {
 var (
 	poolNames  = []string{"Ann Lee", "Bob", "Ann Mary Lee", ""}
 	poolValues = []string{
-		`12345678901234567890`, `1.0`, `-0`, `1e5`, `null`, `true`, `""`, `"a \u0041 & <b> \"q\" \\"`, `[]`, `{}`, `[1,{"x":[null]}]`,
+		`12345678901234567890`, `1.0`, `-0`, `1e5`, `null`, `true`, `""`, `"a \u0041 & <b> \"q\" \\"`, `[]`, `{}`,
+		`[1,{"x":[null]}]`,
 		`{ "b" : 1.50, "a":{"b":"\u20ac€"} }`, `"{[,:\""`,
 	}
 	poolKeys = []string{"taxNumber", "notes", "Names", "peoples", "x y", "ü", `k\u0065y`}
@@ -52,7 +53,8 @@ func drawScene(t *rapid.T) scene {
 	for _, key := range rapid.SliceOfNDistinct(rapid.SampledFrom(poolKeys), 0, 4, rapid.ID[string]).Draw(t, "keys") {
 		members = append(members, `"`+key+`"`+space(t)+`:`+space(t)+rapid.SampledFrom(poolValues).Draw(t, "value"))
 	}
-	members = append(members, member("people", s.drawPeople(t, last, written)), member("addresses", drawAddresses(t, last, written)),
+	members = append(members, member("people", s.drawPeople(t, last, written)),
+		member("addresses", drawAddresses(t, last, written)),
 		member("externalData", drawPairs(t, last, written)))
 	s.raw = "{" + strings.Join(rapid.Permutation(members).Draw(t, "order"), space(t)+",") + "}"
 	return s
@@ -68,7 +70,8 @@ func drawCustomer(t *rapid.T, tag string) connector.Customer {
 		})
 	}
 	if rapid.Bool().Draw(t, "address") {
-		c.Addresses = []connector.Address{{Line1: "Line " + tag, City: rapid.SampledFrom([]string{"", "Leeds"}).Draw(t, "city"), PostCode: "LS" + tag}}
+		c.Addresses = []connector.Address{{Line1: "Line " + tag,
+			City: rapid.SampledFrom([]string{"", "Leeds"}).Draw(t, "city"), PostCode: "LS" + tag}}
 	}
 	return c
 }
@@ -111,13 +114,15 @@ func (s *scene) drawPeople(t *rapid.T, last connector.Customer, written bool) st
 }
 
 func drawElement(t *rapid.T, name, email, phone string) string {
-	members := []string{member("email", quoted(email)), `"extra` + email[:2] + `":` + rapid.SampledFrom(poolValues).Draw(t, "extra")}
+	members := []string{member("email", quoted(email)), `"extra` + email[:2] + `":` +
+		rapid.SampledFrom(poolValues).Draw(t, "extra")}
 	if rapid.Bool().Draw(t, "long") {
 		first, last := name, ""
 		if cut := strings.LastIndexByte(name, ' '); cut > 0 {
 			first, last = name[:cut], name[cut+1:]
 		}
-		members = append(members, member("firstName", quoted(first)), member("lastName", quoted(last)), member("phoneNo", quoted(phone)))
+		members = append(members, member("firstName", quoted(first)), member("lastName", quoted(last)),
+			member("phoneNo", quoted(phone)))
 	} else {
 		members = append(members, member("name", quoted(name)), member("phone", quoted(phone)))
 	}
@@ -126,18 +131,22 @@ func drawElement(t *rapid.T, name, email, phone string) string {
 
 func drawAddresses(t *rapid.T, last connector.Customer, written bool) string {
 	if !written || len(last.Addresses) == 0 {
-		return rapid.SampledFrom([]string{"null", "[]", `[{"id":"a1","addressLine1":"Their St","region":{"x":1.0}}]`}).Draw(t, "address")
+		return rapid.SampledFrom([]string{"null", "[]", `[{"id":"a1","addressLine1":"Their St","region":{"x":1.0}}]`}).Draw(t,
+			"address")
 	}
-	return fmt.Sprintf(`[{"id":"a1","line1":%q,"postCode":%q,"region":{"x":1.0}}]`, last.Addresses[0].Line1, last.Addresses[0].PostCode)
+	return fmt.Sprintf(`[{"id":"a1","line1":%q,"postCode":%q,"region":{"x":1.0}}]`, last.Addresses[0].Line1,
+		last.Addresses[0].PostCode)
 }
 
 func drawPairs(t *rapid.T, last connector.Customer, written bool) string {
 	if !written {
-		return rapid.SampledFrom([]string{"null", "{}", "[]", `{"theirs":"x"}`, `[{"key":"theirs","value":"x","n":1.0}]`}).Draw(t, "pairs")
+		return rapid.SampledFrom([]string{"null", "{}", "[]", `{"theirs":"x"}`,
+			`[{"key":"theirs","value":"x","n":1.0}]`}).Draw(t, "pairs")
 	}
 	return rapid.SampledFrom([]string{
 		`{"theirs":"x","k":"1","n":{"y":1.0}}`, `[{"key":"theirs","value":"x"},{"key":"k","value":"1","n":1.0}]`,
-		`[{"connectorType":"QuickBooks","id":"x","name":"T"},{"connectorType":"k","id":"1"}]`, `{"connectorType":"k","id":"1","name":"Acme"}`,
+		`[{"connectorType":"QuickBooks","id":"x","name":"T"},{"connectorType":"k","id":"1"}]`,
+		`{"connectorType":"k","id":"1","name":"Acme"}`,
 	}).Draw(t, "pairs")
 }
 
@@ -207,10 +216,12 @@ func (s scene) check(t *rapid.T, client *billing.Client) {
 			t.Errorf("%s was there %d times and is there %d times\nbefore %s\nafter  %s", mark, n, left, s.raw, body)
 		}
 	}
-	if again, changed, err := client.MergeCustomer(connector.RemoteCustomer{ID: "c1", Raw: body}, s.last, s.want, s.own); changed || err != nil {
+	if again, changed, err := client.MergeCustomer(connector.RemoteCustomer{ID: "c1", Raw: body}, s.last, s.want,
+		s.own); changed || err != nil {
 		t.Errorf("merged again it differs: %v\nonce  %s\ntwice %s", err, body, again)
 	}
-	if again, changed, err := client.MergeCustomer(connector.RemoteCustomer{ID: "c1", Raw: body}, &s.want, s.want, s.own); changed || err != nil {
+	if again, changed, err := client.MergeCustomer(connector.RemoteCustomer{ID: "c1", Raw: body}, &s.want, s.want,
+		s.own); changed || err != nil {
 		t.Errorf("merged after it was applied it differs: %v\nonce  %s\ntwice %s", err, body, again)
 	}
 	restored := body

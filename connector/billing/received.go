@@ -59,7 +59,8 @@ func sayable(text string, secrets []connector.Secret) bool {
 			return false
 		}
 	}
-	return len(text) <= maxSaid && !strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) })
+	return len(text) <= maxSaid &&
+		!strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) })
 }
 
 // explained adds details from the answer to a refusal's cause. plain means the request concerns no record.
@@ -87,7 +88,8 @@ func reasonOf(header http.Header, body []byte) string {
 			continue
 		}
 		if e, err := parseObject(first[0]); err == nil {
-			return strings.TrimSpace(sentenceOf(e, "field", "path", "property", "name") + " " + sentenceOf(e, "message", "defaultMessage", "reason", "detail", "code"))
+			return strings.TrimSpace(sentenceOf(e, "field", "path", "property", "name") + " " +
+				sentenceOf(e, "message", "defaultMessage", "reason", "detail", "code"))
 		}
 		if text := scalar(first[0]); text != "" {
 			return text

@@ -16,7 +16,8 @@ import (
 // It reverts each update part by part (the name, each contact and address, each pair): a value changed by the update
 // and still present returns to its earlier value. Later edits by others stay, and are listed. Keys are removed, except
 // keys older than the oldest of the updates.
-func (c *Client) ReleaseCustomer(fetched connector.RemoteCustomer, writes []connector.Written, keys map[string]string) (connector.Release, error) {
+func (c *Client) ReleaseCustomer(fetched connector.RemoteCustomer, writes []connector.Written,
+	keys map[string]string) (connector.Release, error) {
 	var out connector.Release
 	now, err := decodeObject(fetched.Raw)
 	if err != nil {
@@ -193,7 +194,8 @@ func (b *takingBack) element(path string, now, was, sent json.RawMessage) json.R
 		left.remove(m.key)
 	}
 	list, _, _ := strings.Cut(path, "[")
-	if !slices.ContainsFunc(left, func(m member) bool { return m.key != "id" && !slices.Contains(b.readOnly, list+"."+m.key) }) {
+	if !slices.ContainsFunc(left,
+		func(m member) bool { return m.key != "id" && !slices.Contains(b.readOnly, list+"."+m.key) }) {
 		return nil
 	}
 	b.kept = append(b.kept, path)

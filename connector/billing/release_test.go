@@ -38,7 +38,8 @@ func TestWhatIsTakenBackIsAsItWas(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		released, err := client.ReleaseCustomer(connector.RemoteCustomer{ID: "c1", Raw: shown}, []connector.Written{{Before: before.Raw, Sent: sent}}, s.want.ExternalData)
+		released, err := client.ReleaseCustomer(connector.RemoteCustomer{ID: "c1", Raw: shown},
+			[]connector.Written{{Before: before.Raw, Sent: sent}}, s.want.ExternalData)
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -113,8 +114,9 @@ func TestReleaseCustomer(t *testing.T) {
 		{name: "a key with another value is somebody's", fetched: `{"id":"c1","name":"A","externalData":{"k":"2"}}`},
 		{name: "a key that was there before stays",
 			fetched: `{"id":"c1","name":"Neu AG","externalData":{"k":"1"}}`,
-			writes:  []connector.Written{{Before: json.RawMessage(`{"id":"c1","name":"Old Ltd","externalData":{"k":"1"}}`), Sent: json.RawMessage(`{"id":"c1","name":"Neu AG","externalData":{"k":"1"}}`)}},
-			body:    `{"id":"c1","name":"Old Ltd","externalData":{"k":"1"}}`},
+			writes: []connector.Written{{Before: json.RawMessage(`{"id":"c1","name":"Old Ltd","externalData":{"k":"1"}}`),
+				Sent: json.RawMessage(`{"id":"c1","name":"Neu AG","externalData":{"k":"1"}}`)}},
+			body: `{"id":"c1","name":"Old Ltd","externalData":{"k":"1"}}`},
 		{name: "the key in a list of pairs, and one contact of ours removed",
 			fetched: `{"id":"c1","name":"A","people":[],"externalData":[{"key":"theirs","value":"x"},{"key":"k","value":"1"}]}`,
 			writes: []connector.Written{{Before: json.RawMessage(`{"id":"c1","name":"A","people":[{"name":"Ann"}],"externalData":[{"key":"theirs","value":"x"}]}`),
@@ -123,8 +125,10 @@ func TestReleaseCustomer(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := offline(t, nil).ReleaseCustomer(connector.RemoteCustomer{ID: "c1", Raw: json.RawMessage(c.fetched)}, c.writes, map[string]string{"k": "1"})
-			if err != nil || string(got.Body) != c.body || !slices.Equal(got.Kept, c.kept) || (got.Body == nil) != (len(got.Diff) == 0) {
+			got, err := offline(t, nil).ReleaseCustomer(connector.RemoteCustomer{ID: "c1", Raw: json.RawMessage(c.fetched)},
+				c.writes, map[string]string{"k": "1"})
+			if err != nil || string(got.Body) != c.body || !slices.Equal(got.Kept, c.kept) ||
+				(got.Body == nil) != (len(got.Diff) == 0) {
 				t.Errorf("the body is\n     %s\nwant %s\nkept %q, diff %v, %v", got.Body, c.body, got.Kept, got.Diff, err)
 			}
 		})

@@ -15,7 +15,8 @@ import (
 // have put into a customer survives one. Another value of any of these is another way.
 func (d Dialect) UpdateWay() string {
 	return fmt.Sprintf("update=%s person_fields=%s person_primary=%s person_communication=%s address_fields=%s external_data=%s read_only=%s",
-		d.Update, d.PersonFields, d.PersonPrimary, d.PersonComms, d.AddressFields, d.ExternalData, strings.Join(slices.Sorted(slices.Values(d.ReadOnly)), ","))
+		d.Update, d.PersonFields, d.PersonPrimary, d.PersonComms, d.AddressFields, d.ExternalData,
+		strings.Join(slices.Sorted(slices.Values(d.ReadOnly)), ","))
 }
 
 // UpdateWay returns the UpdateWay of the client's dialect.
@@ -24,7 +25,8 @@ func (c *Client) UpdateWay() string { return c.dialect.UpdateWay() }
 // Others returns the kinds of foreign members on a customer, sorted: a member's name, people[] for a foreign contact,
 // people[].NAME for a foreign member in one of ours, externalData for a foreign pair. It omits read-only and empty
 // members. last, want and own are those of the merge.
-func (c *Client) Others(raw json.RawMessage, last *connector.Customer, want connector.Customer, own []string) ([]string, error) {
+func (c *Client) Others(raw json.RawMessage, last *connector.Customer, want connector.Customer, own []string) ([]string,
+	error) {
 	m := merge{dialect: c.dialect, want: want, own: own}
 	if last != nil {
 		m.last = *last
@@ -107,7 +109,8 @@ func standStill(name string, was, is json.RawMessage) json.RawMessage {
 }
 
 // revisionWords are the words for an update counter in a member's name.
-var revisionWords = []string{"version", "ver", "revision", "rev", "generation", "gen", "sequence", "seq", "etag", "modifications", "modcount", "updates", "changes", "edits"}
+var revisionWords = []string{"version", "ver", "revision", "rev", "generation", "gen", "sequence", "seq", "etag",
+	"modifications", "modcount", "updates", "changes", "edits"}
 
 // isRevision reports whether a member counts updates, by the words of its name.
 func isRevision(name string) bool {

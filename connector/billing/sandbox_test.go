@@ -58,18 +58,23 @@ func pairings() []pairing {
 		})
 	}
 	add("id in path", func(sw *sandbox.Switches, d *billing.Dialect) { sw.Update, d.Update = "path_id", "path_id" })
-	add("empty answers", func(sw *sandbox.Switches, _ *billing.Dialect) { sw.WriteAnswer, sw.EmptyMandate = "empty", "object" })
+	add("empty answers", func(sw *sandbox.Switches, _ *billing.Dialect) {
+		sw.WriteAnswer, sw.EmptyMandate = "empty",
+			"object"
+	})
 	add("long spelling", func(sw *sandbox.Switches, d *billing.Dialect) {
 		sw.PersonFields, sw.AddressFields, d.PersonFields, d.AddressFields = "long", "long", "long", "long"
 	})
-	add("answers long, written short", func(sw *sandbox.Switches, _ *billing.Dialect) { sw.PersonFields, sw.AddressFields = "long", "long" })
+	add("answers long, written short",
+		func(sw *sandbox.Switches, _ *billing.Dialect) { sw.PersonFields, sw.AddressFields = "long", "long" })
 	return out
 }
 
 func northwind() connector.Customer {
 	return connector.Customer{
-		Name:         "Northwind & Söhne",
-		People:       []connector.Person{{Name: "Ada Mary Lovelace", Email: "ada@northwind.example", Phone: "+44 20 7946 0001"}},
+		Name: "Northwind & Söhne",
+		People: []connector.Person{{Name: "Ada Mary Lovelace", Email: "ada@northwind.example",
+			Phone: "+44 20 7946 0001"}},
 		Addresses:    []connector.Address{{Line1: "1 High St", City: "Leeds", PostCode: "LS1 1AA"}},
 		ExternalData: map[string]string{"XERO": "c-1"},
 	}
@@ -178,7 +183,8 @@ func foreignEdit(t *testing.T, raw json.RawMessage) json.RawMessage {
 		t.Fatal(err)
 	}
 	people[0]["isPrimaryContact"] = json.RawMessage(`true`)
-	o["people"], _ = json.Marshal(append(people, map[string]json.RawMessage{"email": json.RawMessage(`"office@northwind.example"`)}))
+	o["people"], _ = json.Marshal(append(people,
+		map[string]json.RawMessage{"email": json.RawMessage(`"office@northwind.example"`)}))
 	out, err := json.Marshal(o)
 	if err != nil {
 		t.Fatal(err)
@@ -190,7 +196,8 @@ func listAll(t *testing.T, client *billing.Client, known string) {
 	t.Helper()
 	want := map[string]bool{known: true}
 	for i := range 4 {
-		body, err := client.CreateBody(connector.Customer{Name: fmt.Sprintf("Other %d", i), ExternalData: map[string]string{"XERO": fmt.Sprintf("o-%d", i)}})
+		body, err := client.CreateBody(connector.Customer{Name: fmt.Sprintf("Other %d", i),
+			ExternalData: map[string]string{"XERO": fmt.Sprintf("o-%d", i)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -235,7 +242,8 @@ func signAndCancel(t *testing.T, box *sandbox.Sandbox, client *billing.Client, i
 	if err := box.Sign(link.ID); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := client.RequestMandateLink(t.Context(), id); err != nil || again.ID != link.ID || again.Status != connector.MandatePending {
+	if again, err := client.RequestMandateLink(t.Context(), id); err != nil || again.ID != link.ID ||
+		again.Status != connector.MandatePending {
 		t.Errorf("second request = %+v, %v; want the same mandate, PENDING", again, err)
 	}
 	if err := client.CancelMandate(t.Context(), link.ID, "change of bank"); err != nil {
@@ -261,11 +269,14 @@ func TestSubscriptionsAreReadInWhateverListTheyCome(t *testing.T) {
 			t.Errorf("%s (-want +got), %v:\n%s", answer, err, diff)
 		}
 	}
-	if got, err := newClient(t, config(answers(200, "application/json", `{"data":[]}`))).Subscriptions(t.Context()); err != nil || got == nil || len(got) != 0 {
+	if got, err := newClient(t,
+		config(answers(200, "application/json", `{"data":[]}`))).Subscriptions(t.Context()); err != nil || got == nil ||
+		len(got) != 0 {
 		t.Errorf("an empty list is read as %v, %v", got, err)
 	}
 	for _, unknown := range []string{`{}`, `null`, `"x"`, `[1]`, `[{"id":"w1"}]`, `{"a":[],"b":[]}`, `{"enabled":true}`} {
-		if got, err := newClient(t, config(answers(200, "application/json", unknown))).Subscriptions(t.Context()); !errors.Is(err, billing.ErrNotShown) {
+		if got, err := newClient(t,
+			config(answers(200, "application/json", unknown))).Subscriptions(t.Context()); !errors.Is(err, billing.ErrNotShown) {
 			t.Errorf("%s is read as %v, %v; want that nothing is shown", unknown, got, err)
 		}
 	}

@@ -161,7 +161,8 @@ func (s *Survey) count(at time.Time, leaves []leaf) *shapeCount {
 			return nil
 		}
 		shape = &shapeCount{Shape: Shape{First: at, Last: at, Members: []EventMember{}}}
-		shape.Members = append(shape.Members, connector.Map(leaves, func(l leaf) EventMember { return EventMember{l.path, l.kind} })...)
+		shape.Members = append(shape.Members,
+			connector.Map(leaves, func(l leaf) EventMember { return EventMember{l.path, l.kind} })...)
 		s.shapes[name.String()] = shape
 	}
 	shape.Count++
@@ -204,7 +205,8 @@ func (s *Survey) note(at time.Time, l leaf) {
 	if s.Mandate(l.value) {
 		f.mandates++
 	}
-	if l.kind == "text" && len(l.value) <= maxNameOfEvent && eventName.MatchString(l.value) && !likeUUID.MatchString(l.value) && !digits.MatchString(l.value) {
+	if l.kind == "text" && len(l.value) <= maxNameOfEvent && eventName.MatchString(l.value) &&
+		!likeUUID.MatchString(l.value) && !digits.MatchString(l.value) {
 		f.names++
 		f.word = f.word || EventAbout(l.value) != AboutUnknown
 	}
@@ -242,9 +244,10 @@ func (s *Survey) Found() Surveyed {
 		shapes = append(shapes, shape)
 	}
 	slices.SortFunc(shapes, func(a, b *shapeCount) int {
-		return cmp.Or(b.Count-a.Count, a.First.Compare(b.First), slices.CompareFunc(a.Members, b.Members, func(a, b EventMember) int {
-			return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Kind, b.Kind))
-		}))
+		return cmp.Or(b.Count-a.Count, a.First.Compare(b.First),
+			slices.CompareFunc(a.Members, b.Members, func(a, b EventMember) int {
+				return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Kind, b.Kind))
+			}))
 	})
 	out.Shapes = append(out.Shapes, connector.Map(shapes, func(shape *shapeCount) Shape { return shape.Shape })...)
 	named := map[string]bool{}
@@ -254,7 +257,8 @@ func (s *Survey) Found() Surveyed {
 		score func(path string, f *pathFacts) (score, evidence int, why string)
 	}{
 		{"customer_id", s.Paths.CustomerID, customerThere}, {"mandate_id", s.Paths.MandateID, mandateThere},
-		{"type", s.Paths.Type, typeThere}, {"event_id", s.Paths.EventID, eventThere}, {"occurred_at", s.Paths.OccurredAt, timeThere},
+		{"type", s.Paths.Type, typeThere}, {"event_id", s.Paths.EventID, eventThere},
+		{"occurred_at", s.Paths.OccurredAt, timeThere},
 	} {
 		proposed := s.propose(shapes, way.key, way.paths, way.score)
 		out.Proposals = append(out.Proposals, proposed...)
@@ -273,10 +277,12 @@ func (s *Survey) Found() Surveyed {
 }
 
 // propose returns the best path of every shape without a value at the configured paths.
-func (s *Survey) propose(shapes []*shapeCount, key string, configured []string, score func(string, *pathFacts) (int, int, string)) []Proposal {
+func (s *Survey) propose(shapes []*shapeCount, key string, configured []string,
+	score func(string, *pathFacts) (int, int, string)) []Proposal {
 	var out []Proposal
 	for _, shape := range shapes {
-		if key == "type" && shape.typed || slices.ContainsFunc(shape.paths, func(path string) bool { return slices.Contains(configured, path) }) {
+		if key == "type" && shape.typed ||
+			slices.ContainsFunc(shape.paths, func(path string) bool { return slices.Contains(configured, path) }) {
 			continue
 		}
 		best, most := Proposal{}, 0
@@ -314,7 +320,8 @@ func mandateThere(_ string, f *pathFacts) (score, evidence int, why string) {
 // typeThere looks for a few repeated values similar to event names.
 func typeThere(path string, f *pathFacts) (score, evidence int, why string) {
 	called := lastName(path, "type", "event", "topic", "kind", "action", "name")
-	if f.names < f.held || f.held < minRepeats || len(f.values) == f.held || len(f.values) > maxEventNames || !called && !f.word {
+	if f.names < f.held || f.held < minRepeats || len(f.values) == f.held || len(f.values) > maxEventNames || !called &&
+		!f.word {
 		return 0, 0, ""
 	}
 	score = 1
@@ -330,8 +337,10 @@ func typeThere(path string, f *pathFacts) (score, evidence int, why string) {
 // eventThere looks for an id different in each delivery and unknown as any customer's or mandate's.
 func eventThere(path string, f *pathFacts) (score, evidence int, why string) {
 	lower := strings.ToLower(path)
-	of := slices.ContainsFunc([]string{"customer", "mandate", "biller", "payer", "payment", "invoice"}, func(word string) bool { return strings.Contains(lower, word) })
-	if f.held < minRepeats || len(f.values) < f.held || f.ids < f.held || f.times > 0 || f.customers+f.mandates > 0 || of || !lastName(path, "id", "key", "uuid", "reference") {
+	of := slices.ContainsFunc([]string{"customer", "mandate", "biller", "payer", "payment", "invoice"},
+		func(word string) bool { return strings.Contains(lower, word) })
+	if f.held < minRepeats || len(f.values) < f.held || f.ids < f.held || f.times > 0 || f.customers+f.mandates > 0 ||
+		of || !lastName(path, "id", "key", "uuid", "reference") {
 		return 0, 0, ""
 	}
 	if strings.Contains(lower, "event") || strings.Contains(lower, "delivery") || strings.Contains(lower, "message") {
@@ -358,7 +367,8 @@ func lastName(path string, words ...string) bool {
 func (p EventPaths) With(proposals []Proposal) (paths EventPaths, changed map[string][]string) {
 	changed = map[string][]string{}
 	for key, list := range map[string]*[]string{
-		"type": &p.Type, "customer_id": &p.CustomerID, "mandate_id": &p.MandateID, "event_id": &p.EventID, "occurred_at": &p.OccurredAt,
+		"type": &p.Type, "customer_id": &p.CustomerID, "mandate_id": &p.MandateID, "event_id": &p.EventID,
+		"occurred_at": &p.OccurredAt,
 	} {
 		*list = slices.Clone(*list)
 		for _, proposal := range proposals {

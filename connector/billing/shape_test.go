@@ -17,7 +17,8 @@ var surveyed = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 func survey(bodies ...string) billing.Surveyed {
 	s := billing.Survey{
 		Paths:    billing.DefaultEventPaths(),
-		Customer: func(id string) bool { return strings.HasPrefix(id, "cus_") }, Mandate: func(id string) bool { return strings.HasPrefix(id, "man_") },
+		Customer: func(id string) bool { return strings.HasPrefix(id, "cus_") },
+		Mandate:  func(id string) bool { return strings.HasPrefix(id, "man_") },
 	}
 	for i, body := range bodies {
 		s.Add(surveyed.Add(time.Duration(i)*time.Minute), false, []byte(body))
@@ -44,13 +45,16 @@ func TestDeliveriesThatDifferInValuesOnlyHaveOneShape(t *testing.T) {
 		t.Fatalf("found %+v", got)
 	}
 	want := billing.Shape{Count: 2, First: surveyed, Last: surveyed.Add(time.Minute), Members: []billing.EventMember{
-		{Path: "empty", Kind: "empty object"}, {Path: "list", Kind: "list"}, {Path: "n", Kind: "number"}, {Path: "name", Kind: "text"},
-		{Path: "none", Kind: "null"}, {Path: "ok", Kind: "true or false"}, {Path: "what", Kind: "text"}, {Path: "who.ref", Kind: "text"},
+		{Path: "empty", Kind: "empty object"}, {Path: "list", Kind: "list"}, {Path: "n", Kind: "number"},
+		{Path: "name", Kind: "text"},
+		{Path: "none", Kind: "null"}, {Path: "ok", Kind: "true or false"}, {Path: "what", Kind: "text"},
+		{Path: "who.ref", Kind: "text"},
 	}}
 	if diff := cmp.Diff(want, got.Shapes[0]); diff != "" {
 		t.Errorf("shape (-want +got):\n%s", diff)
 	}
-	if text, err := json.Marshal(got); err != nil || strings.Contains(string(text), "Secret") || strings.Contains(string(text), "cus_") || strings.Contains(string(text), "signed") {
+	if text, err := json.Marshal(got); err != nil || strings.Contains(string(text), "Secret") ||
+		strings.Contains(string(text), "cus_") || strings.Contains(string(text), "signed") {
 		t.Errorf("it shows values: %s, %v", text, err)
 	}
 }
@@ -66,16 +70,22 @@ func TestPathsAreProposedByEvidence(t *testing.T) {
 			`{"kind":"mandate.signed","uid":"e-0001","who":{"ref":"cus_1","dd":"man_1"},"at":"2026-03-02T09:00:00Z"}`,
 			`{"kind":"mandate.signed","uid":"e-0002","who":{"ref":"cus_2","dd":"man_2"},"at":"2026-03-02T09:01:00Z"}`,
 			`{"kind":"mandate.ended","uid":"e-0003","who":{"ref":"cus_1","dd":"man_1"},"at":"2026-03-02T09:02:00Z"}`,
-		}, []string{"customer_id who.ref 3/3", "mandate_id who.dd 3/3", "type kind 3/3", "event_id uid 3/3", "occurred_at at 3/3"}},
+		}, []string{"customer_id who.ref 3/3", "mandate_id who.dd 3/3", "type kind 3/3", "event_id uid 3/3",
+			"occurred_at at 3/3"}},
 		{"an id that is a customer's in another shape is no event's", []string{
 			`{"id":"e-0001","who":"cus_1"}`, `{"id":"e-0002","who":"cus_2"}`, `{"id":"cus_3","x":1}`,
 		}, []string{"customer_id who 2/2"}},
-		{"an id that is a customer's here and a mandate's there is neither's", []string{`{"ref":"cus_1"}`, `{"ref":"man_1"}`}, nil},
-		{"ids of others on the account do not hide a path", []string{`{"ref":"cus_1"}`, `{"ref":"cus_2"}`, `{"ref":"theirs"}`}, []string{"customer_id ref 2/3"}},
-		{"a value that repeats and names no event is no type", []string{`{"currency":"GBP","note":"hello"}`, `{"currency":"GBP","note":"hello"}`}, nil},
+		{"an id that is a customer's here and a mandate's there is neither's", []string{`{"ref":"cus_1"}`, `{"ref":"man_1"}`},
+			nil},
+		{"ids of others on the account do not hide a path",
+			[]string{`{"ref":"cus_1"}`, `{"ref":"cus_2"}`, `{"ref":"theirs"}`}, []string{"customer_id ref 2/3"}},
+		{"a value that repeats and names no event is no type",
+			[]string{`{"currency":"GBP","note":"hello"}`, `{"currency":"GBP","note":"hello"}`}, nil},
 		{"a birthday is not when it happened", []string{`{"born":"1980-03-02T00:00:00Z"}`}, nil},
-		{"of two times the one nearest to the arrival", []string{`{"made":"2026-03-01T09:00:00Z","sent":1772442000}`}, []string{"occurred_at sent 1/1"}},
-		{"each shape has its own path", []string{`{"a":"cus_1"}`, `{"b":{"c":"cus_2"}}`}, []string{"customer_id a 1/1", "customer_id b.c 1/1"}},
+		{"of two times the one nearest to the arrival", []string{`{"made":"2026-03-01T09:00:00Z","sent":1772442000}`},
+			[]string{"occurred_at sent 1/1"}},
+		{"each shape has its own path", []string{`{"a":"cus_1"}`, `{"b":{"c":"cus_2"}}`},
+			[]string{"customer_id a 1/1", "customer_id b.c 1/1"}},
 		{"a name with a dot in it cannot be configured", []string{`{"a.b":"cus_1","header:x":"cus_2"}`}, nil},
 		{"what is configured is not proposed", []string{`{"customer_id":"cus_1","eventId":"e"}`}, nil},
 		{"a bare number is no time", []string{`{"n":12}`}, nil},
@@ -111,7 +121,8 @@ func TestASurveyIsBounded(t *testing.T) {
 	for i := range 10_000 {
 		bodies = append(bodies, fmt.Sprintf(`{"m%d":{"ref":"cus_%d"},"type":"t%d"}`, i, i, i))
 	}
-	if got := survey(bodies...); len(got.Shapes)+got.MoreShapes != 10_000 || got.MoreShapes == 0 || got.Understood > len(got.Shapes) {
+	if got := survey(bodies...); len(got.Shapes)+got.MoreShapes != 10_000 || got.MoreShapes == 0 ||
+		got.Understood > len(got.Shapes) {
 		t.Errorf("%d shapes, %d more, %d understood", len(got.Shapes), got.MoreShapes, got.Understood)
 	}
 }

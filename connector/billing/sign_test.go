@@ -12,9 +12,10 @@ func TestADeliveryOfOurOwnIsVerified(t *testing.T) {
 	t.Parallel()
 	const text, coded = "0123456789abcdef0123456789abcdef", "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 	for name, s := range map[string]Signature{
-		"body alone":        {Header: "X-Signature", Encoding: "hex", Signed: "{body}"},
-		"prefix":            {Header: "X-Signature", Encoding: "base64", Prefix: "sha256=", Signed: "{body}"},
-		"time and id":       {Header: "X-Signature", TimestampHeader: "X-Time", IDHeader: "X-Id", Algorithm: "hmac-sha512", Signed: "{id}.{timestamp}.{body}"},
+		"body alone": {Header: "X-Signature", Encoding: "hex", Signed: "{body}"},
+		"prefix":     {Header: "X-Signature", Encoding: "base64", Prefix: "sha256=", Signed: "{body}"},
+		"time and id": {Header: "X-Signature", TimestampHeader: "X-Time", IDHeader: "X-Id", Algorithm: "hmac-sha512",
+			Signed: "{id}.{timestamp}.{body}"},
 		"list":              {Header: "X-Signature", SignatureItem: "v1", TimestampItem: "t", Signed: "{timestamp}.{body}"},
 		"adfin":             {Scheme: "adfin"},
 		"xero":              {Scheme: "xero"},

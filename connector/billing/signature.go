@@ -25,19 +25,25 @@ import (
 // Signature describes the signatures of deliveries. The interface leaves the scheme open, so an operator configures it:
 // by fields, or by a scheme with fields to override its parts. Only standard-webhooks cannot be overridden.
 type Signature struct {
-	Scheme          string             `yaml:"scheme"`           // standard-webhooks, xero, adfin; "" for the fields below
-	Header          string             `yaml:"header"`           // carries the signature
-	SignatureItem   string             `yaml:"signature_item"`   // for a header with a list such as t=…,v1=…,v1=…: the name of the signatures, for example v1
-	TimestampItem   string             `yaml:"timestamp_item"`   // and the name of the time of signing, for example t
-	TimestampHeader string             `yaml:"timestamp_header"` // carries the time of signing; needed for {timestamp} without an item of it
-	IDHeader        string             `yaml:"id_header"`        // carries the delivery's id; needed for {id}
-	Algorithm       string             `yaml:"algorithm"`        // hmac-sha256 (also "") | hmac-sha512 | ed25519, where secrets are public keys
-	Encoding        string             `yaml:"encoding"`         // of the signature: hex (also "") | base64 | base64url
-	Prefix          string             `yaml:"prefix"`           // text before the signature, for example sha256=
-	Signed          string             `yaml:"signed"`           // template of {body}, {timestamp}, {id}; body (also "") is {body}
-	Key             string             `yaml:"key"`              // how secrets are spelt: text (also "") | hex | base64 | base64url
-	Tolerance       time.Duration      `yaml:"tolerance"`        // either side of now; 0 for 5 minutes, negative for any time
-	Secrets         []connector.Secret `yaml:"-"`                // any of them may have signed
+	Scheme string `yaml:"scheme"` // standard-webhooks, xero, adfin; "" for the fields below
+	Header string `yaml:"header"` // carries the signature
+	// for a header with a list such as t=…,v1=…,v1=…: the name of the signatures, for example v1
+	SignatureItem string `yaml:"signature_item"`
+	TimestampItem string `yaml:"timestamp_item"` // and the name of the time of signing, for example t
+	// carries the time of signing; needed for {timestamp} without an item of it
+	TimestampHeader string `yaml:"timestamp_header"`
+	IDHeader        string `yaml:"id_header"` // carries the delivery's id; needed for {id}
+	// hmac-sha256 (also "") | hmac-sha512 | ed25519, where secrets are public keys
+	Algorithm string `yaml:"algorithm"`
+	Encoding  string `yaml:"encoding"` // of the signature: hex (also "") | base64 | base64url
+	Prefix    string `yaml:"prefix"`   // text before the signature, for example sha256=
+	// template of {body}, {timestamp}, {id}; body (also "") is {body}
+	Signed string `yaml:"signed"`
+	// how secrets are spelt: text (also "") | hex | base64 | base64url
+	Key string `yaml:"key"`
+	// either side of now; 0 for 5 minutes, negative for any time
+	Tolerance time.Duration      `yaml:"tolerance"`
+	Secrets   []connector.Secret `yaml:"-"` // any of them may have signed
 }
 
 const (
@@ -215,14 +221,16 @@ type signingKey struct {
 // readKey refuses a key that can be guessed or looked up, and never shows it.
 func (s Signature) readKey(secret string) (signingKey, error) {
 	decoded, err := s.decodeKey(strings.TrimPrefix(secret, publicPrefix))
-	key := signingKey{decoded, s.Algorithm == algorithmEd25519 || s.Scheme == schemeStandard && strings.HasPrefix(secret, publicPrefix)}
+	key := signingKey{decoded, s.Algorithm == algorithmEd25519 || s.Scheme == schemeStandard &&
+		strings.HasPrefix(secret, publicPrefix)}
 	switch {
 	case err != nil:
 		return key, fmt.Errorf("it is not %s; check it and signature.key", s.Key)
 	case !key.public && strings.HasPrefix(secret, publicPrefix):
 		return key, fmt.Errorf("it is a public key, with which anybody could sign as with a shared secret; set signature.algorithm to %s", algorithmEd25519)
 	case key.public && len(decoded) != ed25519.PublicKeySize:
-		return key, fmt.Errorf("it has %d bytes; a public key of Ed25519 has %d: see signature.key", len(decoded), ed25519.PublicKeySize)
+		return key, fmt.Errorf("it has %d bytes; a public key of Ed25519 has %d: see signature.key", len(decoded),
+			ed25519.PublicKeySize)
 	case len(decoded) < minSecretBytes:
 		return key, fmt.Errorf("it has %d bytes; use one of at least %d", len(decoded), minSecretBytes)
 	}

@@ -78,15 +78,19 @@ func schemes() []signedScheme {
 		{"body then timestamp, without a zone", billing.Signature{
 			Header: "adfin-webhook-signature", TimestampHeader: "adfin-webhook-signature-timestamp",
 			Encoding: "base64", Signed: "{body}{timestamp}", Secrets: secrets(hookSecret),
-		}, headers("adfin-webhook-signature", base64.StdEncoding.EncodeToString(mac(hookSecret, body+stamp)), "adfin-webhook-signature-timestamp", stamp),
+		}, headers("adfin-webhook-signature", base64.StdEncoding.EncodeToString(mac(hookSecret, body+stamp)),
+			"adfin-webhook-signature-timestamp", stamp),
 			body, billing.Signed{SignedAt: start}},
 		{"id and Unix time, unpadded", billing.Signature{
-			Header: "S", TimestampHeader: "T", IDHeader: "I", Encoding: "base64url", Signed: "v0:{id}:{timestamp}:{body}", Key: "hex",
+			Header: "S", TimestampHeader: "T", IDHeader: "I", Encoding: "base64url", Signed: "v0:{id}:{timestamp}:{body}",
+			Key:     "hex",
 			Secrets: secrets(hex.EncodeToString([]byte(hookSecret))),
-		}, headers("S", base64.RawURLEncoding.EncodeToString(mac(hookSecret, "v0:d1:1772355600:"+body)), "T", "1772355600", "I", "d1"),
+		}, headers("S", base64.RawURLEncoding.EncodeToString(mac(hookSecret, "v0:d1:1772355600:"+body)), "T", "1772355600",
+			"I", "d1"),
 			body, billing.Signed{DeliveryID: "d1", SignedAt: start}},
 		{"standard webhooks", billing.Signature{Scheme: "standard-webhooks", Secrets: secrets("whsec_" + standardKey)},
-			headers("webhook-id", "msg_1", "webhook-timestamp", "1772355600", "webhook-signature", "v1a,xxx v1,"+standardSum(standardKey, "msg_1.1772355600."+body)),
+			headers("webhook-id", "msg_1", "webhook-timestamp", "1772355600", "webhook-signature",
+				"v1a,xxx v1,"+standardSum(standardKey, "msg_1.1772355600."+body)),
 			body, billing.Signed{DeliveryID: "msg_1", SignedAt: start}},
 	}
 }
@@ -109,7 +113,8 @@ func TestRightlySignedDeliveriesPass(t *testing.T) {
 // The vector that the standard's own library is published with.
 func TestStandardWebhooksVector(t *testing.T) {
 	t.Parallel()
-	v := newVerifier(t, billing.Signature{Scheme: "standard-webhooks", Secrets: secrets("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")})
+	v := newVerifier(t, billing.Signature{Scheme: "standard-webhooks",
+		Secrets: secrets("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")})
 	h := headers("webhook-id", "msg_p5jXN8AQM9LWM0D4loKWxJek", "webhook-timestamp", "1614265330",
 		"webhook-signature", "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=")
 	got, err := v.Verify(h, []byte(`{"test": 2432232314}`), time.Unix(1614265330, 0))
@@ -123,7 +128,8 @@ func TestSignedTimeMustBeNear(t *testing.T) {
 	t.Parallel()
 	for _, s := range schemes()[2:] {
 		for _, tolerance := range []time.Duration{0, 10 * time.Second, -1} {
-			limit := map[time.Duration]time.Duration{0: 5 * time.Minute, 10 * time.Second: 10 * time.Second, -1: 1000 * time.Hour}[tolerance]
+			limit := map[time.Duration]time.Duration{0: 5 * time.Minute, 10 * time.Second: 10 * time.Second,
+				-1: 1000 * time.Hour}[tolerance]
 			s.signature.Tolerance = tolerance
 			v := newVerifier(t, s.signature)
 			for _, sign := range []time.Duration{1, -1} {
@@ -276,11 +282,14 @@ func TestVerifierRefusesSchemesThatWouldLetAnythingPass(t *testing.T) {
 	}{
 		{"no secret", func(s *billing.Signature) { s.Secrets = nil }, "signature.secrets: there is none"},
 		{"empty secret", func(s *billing.Signature) { s.Secrets = secrets("") }, "signature.secrets[0]: it has 0 bytes"},
-		{"second one short", func(s *billing.Signature) { s.Secrets = secrets(hookSecret, "23 bytes are one short.") }, "signature.secrets[1]: it has 23 bytes"},
-		{"short once decoded", func(s *billing.Signature) { s.Key, s.Secrets = "base64", secrets("c2hvcnQ=") }, "signature.secrets[0]: it has 5 bytes"},
+		{"second one short", func(s *billing.Signature) { s.Secrets = secrets(hookSecret, "23 bytes are one short.") },
+			"signature.secrets[1]: it has 23 bytes"},
+		{"short once decoded", func(s *billing.Signature) { s.Key, s.Secrets = "base64", secrets("c2hvcnQ=") },
+			"signature.secrets[0]: it has 5 bytes"},
 		{"not hex", func(s *billing.Signature) { s.Key = "hex" }, "signature.secrets[0]: it is not hex"},
 		{"none", func(s *billing.Signature) { s.Scheme = "none" }, `signature.scheme: "none" is not known`},
-		{"none as algorithm", func(s *billing.Signature) { s.Algorithm = "none" }, `signature.algorithm: "none" is not known`},
+		{"none as algorithm", func(s *billing.Signature) { s.Algorithm = "none" },
+			`signature.algorithm: "none" is not known`},
 		{"unknown encoding", func(s *billing.Signature) { s.Encoding = "rot13" }, `signature.encoding: "rot13" is not known`},
 		{"unknown key form", func(s *billing.Signature) { s.Key = "pem" }, `signature.key: "pem" is not known`},
 		{"no header", func(s *billing.Signature) { s.Header = "" }, "signature.header: it is missing"},
@@ -316,26 +325,45 @@ func TestVerifierTakesWhatTheSandboxSigns(t *testing.T) {
 		box  sandbox.Signature
 		ours billing.Signature
 	}{
-		{"sha512, hex", sandbox.Signature{Header: "S", Algorithm: "hmac-sha512", Prefix: "p="}, billing.Signature{Header: "S", Algorithm: "hmac-sha512", Prefix: "p="}},
-		{"base64url with all", sandbox.Signature{Header: "S", TimestampHeader: "T", IDHeader: "I", Encoding: "base64url", Signed: "{timestamp}.{id}.{body}"},
-			billing.Signature{Header: "S", TimestampHeader: "T", IDHeader: "I", Encoding: "base64url", Signed: "{timestamp}.{id}.{body}"}},
+		{"sha512, hex", sandbox.Signature{Header: "S", Algorithm: "hmac-sha512", Prefix: "p="},
+			billing.Signature{Header: "S", Algorithm: "hmac-sha512", Prefix: "p="}},
+		{"base64url with all", sandbox.Signature{Header: "S", TimestampHeader: "T", IDHeader: "I", Encoding: "base64url",
+			Signed: "{timestamp}.{id}.{body}"},
+			billing.Signature{Header: "S", TimestampHeader: "T", IDHeader: "I", Encoding: "base64url",
+				Signed: "{timestamp}.{id}.{body}"}},
 		{"zoneless", sandbox.Signature{Header: "S", TimestampHeader: "T", Signed: "{body}{timestamp}", Timestamp: "zoneless"},
 			billing.Signature{Header: "S", TimestampHeader: "T", Signed: "{body}{timestamp}"}},
 		{"standard", sandbox.Signature{Scheme: "standard-webhooks"}, billing.Signature{Scheme: "standard-webhooks"}},
-		{"standard, an older secret first", sandbox.Signature{Scheme: "standard-webhooks", WithOlder: true}, billing.Signature{Scheme: "standard-webhooks"}},
-		{"standard, Ed25519", sandbox.Signature{Scheme: "standard-webhooks", Algorithm: "ed25519"}, billing.Signature{Scheme: "standard-webhooks"}},
-		{"standard, Ed25519, an older key first", sandbox.Signature{Scheme: "standard-webhooks", Algorithm: "ed25519", WithOlder: true}, billing.Signature{Scheme: "standard-webhooks"}},
-		{"a list with the time", sandbox.Signature{Header: "S", SignatureItem: "v1", TimestampItem: "t", Signed: "{timestamp}.{body}"},
+		{"standard, an older secret first", sandbox.Signature{Scheme: "standard-webhooks", WithOlder: true},
+			billing.Signature{Scheme: "standard-webhooks"}},
+		{"standard, Ed25519", sandbox.Signature{Scheme: "standard-webhooks", Algorithm: "ed25519"},
+			billing.Signature{Scheme: "standard-webhooks"}},
+		{"standard, Ed25519, an older key first",
+			sandbox.Signature{Scheme: "standard-webhooks", Algorithm: "ed25519", WithOlder: true},
+			billing.Signature{Scheme: "standard-webhooks"}},
+		{"a list with the time", sandbox.Signature{Header: "S", SignatureItem: "v1", TimestampItem: "t",
+			Signed: "{timestamp}.{body}"},
 			billing.Signature{Header: "S", SignatureItem: "v1", TimestampItem: "t", Signed: "{timestamp}.{body}"}},
-		{"a list, an older secret first", sandbox.Signature{Header: "S", SignatureItem: "v1", TimestampItem: "t", Signed: "{timestamp}.{body}", WithOlder: true},
+		{"a list, an older secret first",
+			sandbox.Signature{Header: "S", SignatureItem: "v1", TimestampItem: "t", Signed: "{timestamp}.{body}",
+				WithOlder: true},
 			billing.Signature{Header: "S", SignatureItem: "v1", TimestampItem: "t", Signed: "{timestamp}.{body}"}},
-		{"a list, the time in a header", sandbox.Signature{Header: "S", SignatureItem: "s", TimestampHeader: "T", Encoding: "base64", Prefix: "p:", Signed: "{body}{timestamp}", WithOlder: true},
-			billing.Signature{Header: "S", SignatureItem: "s", TimestampHeader: "T", Encoding: "base64", Prefix: "p:", Signed: "{body}{timestamp}"}},
-		{"Ed25519, hex", sandbox.Signature{Header: "S", Algorithm: "ed25519"}, billing.Signature{Header: "S", Algorithm: "ed25519", Key: "base64"}},
-		{"Ed25519, base64, a hex key", sandbox.Signature{Header: "S", Algorithm: "ed25519", Encoding: "base64", Key: "hex", TimestampHeader: "T", Signed: "{timestamp}{body}"},
-			billing.Signature{Header: "S", Algorithm: "ed25519", Encoding: "base64", Key: "hex", TimestampHeader: "T", Signed: "{timestamp}{body}"}},
-		{"Ed25519 in a list", sandbox.Signature{Header: "S", Algorithm: "ed25519", Key: "base64url", SignatureItem: "v1", TimestampItem: "t", Signed: "{timestamp}.{body}", WithOlder: true},
-			billing.Signature{Header: "S", Algorithm: "ed25519", Key: "base64url", SignatureItem: "v1", TimestampItem: "t", Signed: "{timestamp}.{body}"}},
+		{"a list, the time in a header",
+			sandbox.Signature{Header: "S", SignatureItem: "s", TimestampHeader: "T", Encoding: "base64", Prefix: "p:",
+				Signed: "{body}{timestamp}", WithOlder: true},
+			billing.Signature{Header: "S", SignatureItem: "s", TimestampHeader: "T", Encoding: "base64", Prefix: "p:",
+				Signed: "{body}{timestamp}"}},
+		{"Ed25519, hex", sandbox.Signature{Header: "S", Algorithm: "ed25519"},
+			billing.Signature{Header: "S", Algorithm: "ed25519", Key: "base64"}},
+		{"Ed25519, base64, a hex key",
+			sandbox.Signature{Header: "S", Algorithm: "ed25519", Encoding: "base64", Key: "hex", TimestampHeader: "T",
+				Signed: "{timestamp}{body}"},
+			billing.Signature{Header: "S", Algorithm: "ed25519", Encoding: "base64", Key: "hex", TimestampHeader: "T",
+				Signed: "{timestamp}{body}"}},
+		{"Ed25519 in a list", sandbox.Signature{Header: "S", Algorithm: "ed25519", Key: "base64url", SignatureItem: "v1",
+			TimestampItem: "t", Signed: "{timestamp}.{body}", WithOlder: true},
+			billing.Signature{Header: "S", Algorithm: "ed25519", Key: "base64url", SignatureItem: "v1", TimestampItem: "t",
+				Signed: "{timestamp}.{body}"}},
 		{"xero", sandbox.Signature{Header: "x-xero-signature", Encoding: "base64"}, billing.Signature{Scheme: "xero"}},
 		{"adfin", sandbox.Adfin().Signature, billing.Signature{Scheme: "adfin"}},
 	}
@@ -359,7 +387,8 @@ func TestVerifierTakesWhatTheSandboxSigns(t *testing.T) {
 }
 
 // deliver lets a sandbox send one delivery to a verifier with its secret.
-func deliver(t *testing.T, switches sandbox.Switches, s billing.Signature) (event billing.Event, signed billing.Signed) {
+func deliver(t *testing.T, switches sandbox.Switches, s billing.Signature) (event billing.Event,
+	signed billing.Signed) {
 	t.Helper()
 	received := 0
 	receiver := roundTrip(func(r *http.Request) (*http.Response, error) {

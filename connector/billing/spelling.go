@@ -56,7 +56,8 @@ func flagOf(raw json.RawMessage) string {
 // flags returns a person's flags with a mapped value and a configured member name. Other flags are not ours and stay
 // unchanged.
 func (d Dialect) flags(p connector.Person) []field {
-	return slices.DeleteFunc([]field{{d.PersonPrimary, flagPrimary, p.Primary}, {d.PersonComms, flagComms, p.Communication}},
+	return slices.DeleteFunc([]field{{d.PersonPrimary, flagPrimary, p.Primary},
+		{d.PersonComms, flagComms, p.Communication}},
 		func(f field) bool { return f.key == "" || f.value == "" })
 }
 

@@ -52,7 +52,8 @@ const fewKeys = 16
 
 func (f *frame) add(key string) error {
 	switch {
-	case slices.ContainsFunc(f.few, func(k string) bool { return strings.EqualFold(k, key) }), len(f.more) > 0 && f.more[foldKey(key)]:
+	case slices.ContainsFunc(f.few, func(k string) bool { return strings.EqualFold(k, key) }), len(f.more) > 0 &&
+		f.more[foldKey(key)]:
 		return errKeyTwice
 	case len(f.few)+len(f.more) == maxKeys:
 		return errTooMany

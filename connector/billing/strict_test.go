@@ -56,7 +56,8 @@ func TestStrictJSONIsBounded(t *testing.T) {
 // encoding/json reads accepted JSON without a difference, and its parts join to the same value again.
 func FuzzStrictJSON(f *testing.F) {
 	for _, seed := range []string{
-		`{"a":1,"b":{"a":[{"a":"\"},"},{"A":-0.5e3}]}}`, `[1, "x" ,null]`, `{"a":1,"A":2}`, `{"\u0061":1}`, ` "\\" `, keys(20), `{"a" : {"b" : [ ]} , "c":""}`,
+		`{"a":1,"b":{"a":[{"a":"\"},"},{"A":-0.5e3}]}}`, `[1, "x" ,null]`, `{"a":1,"A":2}`, `{"\u0061":1}`, ` "\\" `,
+		keys(20), `{"a" : {"b" : [ ]} , "c":""}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -125,7 +126,8 @@ func hasTwins(text []byte) bool {
 
 func FuzzExternalData(f *testing.F) {
 	for _, seed := range []string{
-		`{"xeroContactId":"abc","n":1}`, `[{"key":"k","value":"v","x":1},{"key":"o"}]`, `{"connectorType":"Xero","id":"1","name":"n"}`,
+		`{"xeroContactId":"abc","n":1}`, `[{"key":"k","value":"v","x":1},{"key":"o"}]`,
+		`{"connectorType":"Xero","id":"1","name":"n"}`,
 		`[{"connectorType":"QuickBooks","id":2},{"key":"k","value":"v"},7]`, `null`, `[]`, `{}`,
 	} {
 		f.Add([]byte(seed), "k", "1", uint8(0))
@@ -134,14 +136,16 @@ func FuzzExternalData(f *testing.F) {
 		d := Standard()
 		d.ExternalData = []string{"map", "list", "object"}[shape%3]
 		want := map[string]string{name: value}
-		if checkJSON(raw) != nil || name == "" || value == "" || connectorName(name) != name || !utf8.ValidString(name) || !utf8.ValidString(value) {
+		if checkJSON(raw) != nil || name == "" || value == "" || connectorName(name) != name || !utf8.ValidString(name) ||
+			!utf8.ValidString(value) {
 			return
 		}
 		merged, err := d.mergePairs(raw, want, nil)
 		if err != nil {
 			return
 		}
-		if err := checkJSON(merged); err != nil && !errors.Is(err, errTooDeep) && !errors.Is(err, errTooMany) && !errors.Is(err, errKeyTwice) {
+		if err := checkJSON(merged); err != nil && !errors.Is(err, errTooDeep) && !errors.Is(err, errTooMany) &&
+			!errors.Is(err, errKeyTwice) {
 			t.Fatalf("%q became %q: %v", raw, merged, err)
 		}
 		for key, before := range pairsOf(raw) {

@@ -28,8 +28,10 @@ type Subscription struct {
 
 // SetUp holds the further needs of a subscription.
 type SetUp struct {
-	Key  DeliveryKey                  // its first key is sent to the service if WantsDeliveryKey; the ledger has it by then
-	Keep func(connector.Secret) error // is given a new signing secret the moment the service names it, and returns when it is durable
+	// its first key is sent to the service if WantsDeliveryKey; the ledger has it by then
+	Key DeliveryKey
+	// is given a new signing secret the moment the service names it, and returns when it is durable
+	Keep func(connector.Secret) error
 }
 
 // WantsDeliveryKey reports whether the service must get a delivery key before it accepts a subscription.
@@ -205,7 +207,8 @@ func (c *Client) adviseWebhook(err error, step string) error {
 			return advise(err, "it has no such step; compare billing.dialect.webhook_setup with what it documents")
 		}
 		return advise(err, "it takes no subscription of this app at this address; compare billing.client_id and billing.base_url with what the provider gave")
-	case http.StatusBadRequest, http.StatusConflict, http.StatusPreconditionFailed, http.StatusUnprocessableEntity, http.StatusPreconditionRequired:
+	case http.StatusBadRequest, http.StatusConflict, http.StatusPreconditionFailed, http.StatusUnprocessableEntity,
+		http.StatusPreconditionRequired:
 		if c.dialect.WebhookSetup == "subscribe" {
 			return advise(err, "where verification has to be set up first, billing.dialect.webhook_setup says how")
 		}

@@ -126,7 +126,8 @@ func (c *clientCredentials) fetch(ctx context.Context) (string, error) {
 	}
 	seen := &witness{next: c.http.Transport}
 	ctx = connector.WithOperation(ctx, TokenOperation)
-	got, err := c.config.Token(context.WithValue(ctx, oauth2.HTTPClient, &http.Client{Transport: seen, CheckRedirect: c.http.CheckRedirect}))
+	got, err := c.config.Token(context.WithValue(ctx, oauth2.HTTPClient,
+		&http.Client{Transport: seen, CheckRedirect: c.http.CheckRedirect}))
 	if err != nil {
 		return "", seen.explain(err)
 	}

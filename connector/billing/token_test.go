@@ -172,7 +172,8 @@ func TestTokenIsAskedForInTheDialectsForm(t *testing.T) {
 		}
 		form, header := service.forms[0], service.headers[0].Get("Authorization")
 		inForm := form.Get("client_id") == "app-1" && form.Get("client_secret") == "app-secret" && header == ""
-		inHeader := !form.Has("client_secret") && header == "Basic "+base64.StdEncoding.EncodeToString([]byte("app-1:app-secret"))
+		inHeader := !form.Has("client_secret") &&
+			header == "Basic "+base64.StdEncoding.EncodeToString([]byte("app-1:app-secret"))
 		if form.Get("grant_type") != "client_credentials" || (style == "form") != inForm || (style == "basic") != inHeader {
 			t.Errorf("%s: sent form %v and header %q", style, form, header)
 		}
@@ -189,7 +190,8 @@ func TestTokenEndpointErrorsAreToldApart(t *testing.T) {
 		answer string
 		want   connector.Fault
 	}{
-		{"wrong secret", 401, `{"error":"invalid_client","error_description":"app-secret is wrong"}`, connector.FaultUnauthorized},
+		{"wrong secret", 401, `{"error":"invalid_client","error_description":"app-secret is wrong"}`,
+			connector.FaultUnauthorized},
 		{"revoked", 400, `{"error":"invalid_grant"}`, connector.FaultUnauthorized},
 		{"wrong secret, said with 200", 200, `{"error":"invalid_client"}`, connector.FaultUnauthorized},
 		{"not allowed", 403, `{}`, connector.FaultUnauthorized},
@@ -260,7 +262,9 @@ func TestEveryRefusalOfTheWebhookInterfaceSaysWhichTokenItTakes(t *testing.T) {
 				cfg.Dialect.WebhookSetup, cfg.Dialect.WebhookRead = "digest_auth_subscribe", "auto"
 				_, err := newClient(t, cfg).Subscribe(t.Context(), hook(), setUp(nil))
 				said := fmt.Sprint(err)
-				if !strings.Contains(said, which+map[bool]string{true: ";", false: ", whatever customers are read with (dialect.api_auth is " + auth + ");"}[auth == "client_credentials"]) ||
+				if !strings.Contains(said,
+					which+map[bool]string{true: ";", false: ", whatever customers are read with (dialect.api_auth is " + auth +
+						");"}[auth == "client_credentials"]) ||
 					!strings.Contains(said, "one was sent") || !strings.Contains(said, "code WRONG_TOKEN") {
 					t.Errorf("%s, %d to %s: %v", auth, status, path, err)
 				}
@@ -280,7 +284,8 @@ func TestEveryRefusalOfTheWebhookInterfaceSaysWhichTokenItTakes(t *testing.T) {
 	cfg = config(roundTrip(func(*http.Request) (*http.Response, error) {
 		return respond(401, "application/json", `{"error":"invalid_client"}`), nil
 	}))
-	if _, err := newClient(t, cfg).Subscriptions(t.Context()); !strings.Contains(fmt.Sprint(err), which+"; none could be had") {
+	if _, err := newClient(t, cfg).Subscriptions(t.Context()); !strings.Contains(fmt.Sprint(err),
+		which+"; none could be had") {
 		t.Errorf("no token: %v", err)
 	}
 	cfg = config(roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -289,7 +294,8 @@ func TestEveryRefusalOfTheWebhookInterfaceSaysWhichTokenItTakes(t *testing.T) {
 	}))
 	cfg.Dialect.APIAuth, cfg.APIToken, cfg.ClientSecret = "static", connector.NewSecret("another"), connector.Secret{}
 	_, err := newClient(t, cfg).Subscribe(t.Context(), hook(), setUp(nil))
-	if said := fmt.Sprint(err); connector.FaultOf(err) != connector.FaultUnauthorized || !strings.Contains(said, which) || !strings.Contains(said, "nothing was sent") || strings.Contains(said, "another") {
+	if said := fmt.Sprint(err); connector.FaultOf(err) != connector.FaultUnauthorized || !strings.Contains(said, which) ||
+		!strings.Contains(said, "nothing was sent") || strings.Contains(said, "another") {
 		t.Errorf("without credentials: %v", err)
 	}
 }
@@ -309,7 +315,8 @@ func setUp(kept *[]string) billing.SetUp {
 
 func hook() billing.Subscription {
 	return billing.Subscription{
-		URL: "https://hooks.example/webhooks/billing", Events: []string{"customer", "dd-mandate"}, Name: "payersync", Description: "mirror",
+		URL: "https://hooks.example/webhooks/billing", Events: []string{"customer", "dd-mandate"}, Name: "payersync",
+		Description: "mirror",
 	}
 }
 
@@ -331,7 +338,8 @@ func (renewedElsewhere) TokenContext(ctx context.Context) (*oauth2.Token, error)
 func TestCallThatIsGivenUpDoesNotWaitForAGrantedToken(t *testing.T) {
 	t.Parallel()
 	cfg := config(answers(200, "application/json", `{"id":"c1"}`))
-	cfg.Dialect.APIAuth, cfg.Tokens = "authorization_code", renewedElsewhere{fixedToken{errors.New("waited without regard to the caller")}}
+	cfg.Dialect.APIAuth, cfg.Tokens = "authorization_code",
+		renewedElsewhere{fixedToken{errors.New("waited without regard to the caller")}}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if _, err := newClient(t, cfg).Customer(ctx, "c1"); !errors.Is(err, context.DeadlineExceeded) {
@@ -347,11 +355,14 @@ func TestGrantedTokenThatCannotBeHadIsNotTakenForARevocation(t *testing.T) {
 		err  error
 		want connector.Fault
 	}{
-		{"revoked", &oauth2.RetrieveError{Response: respond(400, "", ""), ErrorCode: "invalid_grant"}, connector.FaultUnauthorized},
+		{"revoked", &oauth2.RetrieveError{Response: respond(400, "", ""), ErrorCode: "invalid_grant"},
+			connector.FaultUnauthorized},
 		{"endpoint down", &oauth2.RetrieveError{Response: respond(503, "", "")}, connector.FaultUnavailable},
 		{"store locked", errors.New("database is locked"), connector.FaultUnavailable},
-		{"said by the store", &connector.RemoteError{Op: "renew", Fault: connector.FaultUnauthorized}, connector.FaultUnauthorized},
-		{"outcome of the renewal unknown", &connector.RemoteError{Op: "renew", Fault: connector.FaultUnknown}, connector.FaultUnavailable},
+		{"said by the store", &connector.RemoteError{Op: "renew", Fault: connector.FaultUnauthorized},
+			connector.FaultUnauthorized},
+		{"outcome of the renewal unknown", &connector.RemoteError{Op: "renew", Fault: connector.FaultUnknown},
+			connector.FaultUnavailable},
 	}
 	for _, tt := range tests {
 		cfg := config(answers(200, "application/json", `{"id":"c1"}`))
@@ -375,7 +386,8 @@ func TestStaticTokenIsNotRenewed(t *testing.T) {
 	})
 	cfg := config(rt)
 	cfg.Dialect.APIAuth, cfg.APIToken = "static", connector.NewSecret("given")
-	if _, err := newClient(t, cfg).Customer(t.Context(), "c1"); connector.FaultOf(err) != connector.FaultUnauthorized || sent != 1 {
+	if _, err := newClient(t, cfg).Customer(t.Context(), "c1"); connector.FaultOf(err) != connector.FaultUnauthorized ||
+		sent != 1 {
 		t.Errorf("%v after %d requests", err, sent)
 	}
 }

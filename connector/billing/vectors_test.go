@@ -31,47 +31,62 @@ const (
 )
 
 func vectors() []vector {
-	timed := billing.Signature{Header: "S", SignatureItem: "v1", TimestampItem: "t", Algorithm: "hmac-sha256", Encoding: "hex", Signed: "{timestamp}.{body}"}
+	timed := billing.Signature{Header: "S", SignatureItem: "v1", TimestampItem: "t", Algorithm: "hmac-sha256",
+		Encoding: "hex", Signed: "{timestamp}.{body}"}
 	signedAt := billing.Signed{SignedAt: start}
 	out := []vector{
 		{"body", billing.Signature{Header: "S", Signed: "{body}"}, headers("S", vectorHex), "S", billing.Signed{}},
-		{"timestamp and body", billing.Signature{Header: "S", TimestampHeader: "T", Signed: "{timestamp}.{body}"}, headers("S", vectorTimed, "T", "1772355600"), "S", signedAt},
+		{"timestamp and body", billing.Signature{Header: "S", TimestampHeader: "T", Signed: "{timestamp}.{body}"},
+			headers("S", vectorTimed, "T", "1772355600"), "S", signedAt},
 		{
-			"id, timestamp and body", billing.Signature{Header: "S", TimestampHeader: "T", IDHeader: "I", Encoding: "base64", Signed: "{id}.{timestamp}.{body}"},
-			headers("S", "GGYH66Dci3XetaXUtmntxnAUdoFgEhqeaIIyEgRjRwE=", "T", "1772355600", "I", "d1"), "S", billing.Signed{DeliveryID: "d1", SignedAt: start},
+			"id, timestamp and body",
+			billing.Signature{Header: "S", TimestampHeader: "T", IDHeader: "I", Encoding: "base64",
+				Signed: "{id}.{timestamp}.{body}"},
+			headers("S", "GGYH66Dci3XetaXUtmntxnAUdoFgEhqeaIIyEgRjRwE=", "T", "1772355600", "I", "d1"), "S",
+			billing.Signed{DeliveryID: "d1", SignedAt: start},
 		},
 		{"list", timed, headers("S", "t=1772355600,v1="+vectorTimed), "S", signedAt},
-		{"list with another signature before", timed, headers("S", "t=1772355600, v1="+vectorHex+", v1="+vectorTimed+", v0=x"), "S", signedAt},
+		{"list with another signature before", timed,
+			headers("S", "t=1772355600, v1="+vectorHex+", v1="+vectorTimed+", v0=x"), "S", signedAt},
 		{
 			"Standard Webhooks", billing.Signature{Scheme: "standard-webhooks"},
-			headers("webhook-id", "msg_1", "webhook-timestamp", "1772355600", "webhook-signature", "v1,e0llFTJc63aSctvqjoDcNbIDadnTshCUzaSd9SxiscI="),
+			headers("webhook-id", "msg_1", "webhook-timestamp", "1772355600", "webhook-signature",
+				"v1,e0llFTJc63aSctvqjoDcNbIDadnTshCUzaSd9SxiscI="),
 			"webhook-signature", billing.Signed{DeliveryID: "msg_1", SignedAt: start},
 		},
 		{
-			"Standard Webhooks with a public key", billing.Signature{Scheme: "standard-webhooks", Secrets: secrets("whpk_" + vectorPublic)},
+			"Standard Webhooks with a public key",
+			billing.Signature{Scheme: "standard-webhooks", Secrets: secrets("whpk_" + vectorPublic)},
 			headers("webhook-id", "msg_1", "webhook-timestamp", "1772355600", "webhook-signature",
 				"v1,AAAA v1a,lbHmZSHWXyMI4b+6ANvyEvK4gFT3UT6zRW/eGkjZHnqOFGkLfRMW8qkZktFWV/zzZss8v9WflrqwmHQRsh1ZAw=="),
 			"webhook-signature", billing.Signed{DeliveryID: "msg_1", SignedAt: start},
 		},
-		{"Xero", billing.Signature{Scheme: "xero"}, headers("x-xero-signature", vectorXero), "x-xero-signature", billing.Signed{}},
+		{"Xero", billing.Signature{Scheme: "xero"}, headers("x-xero-signature", vectorXero), "x-xero-signature",
+			billing.Signed{}},
 		{
 			"adfin, without a zone", billing.Signature{Scheme: "adfin"},
-			headers("adfin-webhook-signature", vectorAdfin, "adfin-webhook-signature-timestamp", "2026-03-01T09:00:00.000"), "adfin-webhook-signature", signedAt,
+			headers("adfin-webhook-signature", vectorAdfin, "adfin-webhook-signature-timestamp", "2026-03-01T09:00:00.000"),
+			"adfin-webhook-signature", signedAt,
 		},
 		{
-			"adfin, with another order and encoding", billing.Signature{Scheme: "adfin", Signed: "{timestamp}.{body}", Encoding: "hex"},
-			headers("adfin-webhook-signature", vectorTimed, "adfin-webhook-signature-timestamp", "1772355600"), "adfin-webhook-signature", signedAt,
+			"adfin, with another order and encoding",
+			billing.Signature{Scheme: "adfin", Signed: "{timestamp}.{body}", Encoding: "hex"},
+			headers("adfin-webhook-signature", vectorTimed, "adfin-webhook-signature-timestamp", "1772355600"),
+			"adfin-webhook-signature", signedAt,
 		},
 		{
-			"Ed25519", billing.Signature{Header: "S", Algorithm: "ed25519", Encoding: "base64", Key: "base64", Secrets: secrets(vectorPublic)},
-			headers("S", "ctCNy/mbEEzmDWYV9DS5+59vlh5dRCdFo6AeIjHYGnLqFHMjh/6B6/ersw3CoVgnLr7wp9g+g4D6XY4Z7KEICg=="), "S", billing.Signed{},
+			"Ed25519", billing.Signature{Header: "S", Algorithm: "ed25519", Encoding: "base64", Key: "base64",
+				Secrets: secrets(vectorPublic)},
+			headers("S", "ctCNy/mbEEzmDWYV9DS5+59vlh5dRCdFo6AeIjHYGnLqFHMjh/6B6/ersw3CoVgnLr7wp9g+g4D6XY4Z7KEICg=="), "S",
+			billing.Signed{},
 		},
 	}
 	for i, v := range out {
 		switch {
 		case len(v.signature.Secrets) > 0:
 		case v.signature.Scheme == "standard-webhooks":
-			out[i].signature.Secrets = secrets("whsec_c29tZSBvdGhlciBrZXkgb2YgMzAgYnl0ZXMuLg==", "whsec_Zml4ZWQgdmVjdG9ycyBuZWVkIGEgZml4ZWQga2V5")
+			out[i].signature.Secrets = secrets("whsec_c29tZSBvdGhlciBrZXkgb2YgMzAgYnl0ZXMuLg==",
+				"whsec_Zml4ZWQgdmVjdG9ycyBuZWVkIGEgZml4ZWQga2V5")
 		default:
 			out[i].signature.Secrets = secrets("some other secret of 31 bytes..", vectorKey)
 		}
@@ -112,7 +127,8 @@ func TestFixedVectorsOfEachFamilyPassAndWhatDiffersIsRefused(t *testing.T) {
 			}
 			other := f.signature
 			other.Secrets = otherSecrets(f.signature)
-			if _, err := newVerifier(t, other).Verify(f.header, []byte(vectorBody), start); !errors.Is(err, billing.ErrSignatureWrong) {
+			if _, err := newVerifier(t, other).Verify(f.header, []byte(vectorBody), start); !errors.Is(err,
+				billing.ErrSignatureWrong) {
 				t.Errorf("another key: %v", err)
 			}
 		})
@@ -143,7 +159,8 @@ func otherSecrets(s billing.Signature) (out []connector.Secret) {
 // covers F34
 func TestAListWithoutItsPartsIsRefused(t *testing.T) {
 	t.Parallel()
-	v := newVerifier(t, billing.Signature{Header: "S", SignatureItem: "v1", TimestampItem: "t", Signed: "{timestamp}.{body}", Secrets: secrets(vectorKey)})
+	v := newVerifier(t, billing.Signature{Header: "S", SignatureItem: "v1", TimestampItem: "t",
+		Signed: "{timestamp}.{body}", Secrets: secrets(vectorKey)})
 	for what, list := range map[string]string{
 		"no v1":            "t=1772355600",
 		"v0 only":          "t=1772355600,v0=" + vectorTimed,
@@ -178,12 +195,14 @@ func TestSecretsThatAnybodyGuessesAreRefused(t *testing.T) {
 		}
 	}
 	for what, s := range map[string]billing.Signature{
-		"half a public key":            {Header: "S", Algorithm: "ed25519", Key: "hex", Secrets: secrets("29bfa4579eb7251ed2ecfee7645988c2")},
+		"half a public key": {Header: "S", Algorithm: "ed25519", Key: "hex",
+			Secrets: secrets("29bfa4579eb7251ed2ecfee7645988c2")},
 		"zeros once decoded":           {Header: "S", Key: "hex", Secrets: secrets(strings.Repeat("00", 32))},
 		"a list without its signature": {Header: "S", TimestampItem: "t", Secrets: secrets(vectorKey)},
 		"one item for both":            {Header: "S", TimestampItem: "v1", SignatureItem: "v1", Secrets: secrets(vectorKey)},
 		"a public key as a shared one": {Header: "S", Key: "base64", Secrets: secrets("whpk_" + vectorPublic)},
-		"a shared one as a public key": {Scheme: "standard-webhooks", Algorithm: "ed25519", Secrets: secrets("whsec_Zml4ZWQgdmVjdG9ycyBuZWVkIGEgZml4ZWQga2V5")},
+		"a shared one as a public key": {Scheme: "standard-webhooks", Algorithm: "ed25519",
+			Secrets: secrets("whsec_Zml4ZWQgdmVjdG9ycyBuZWVkIGEgZml4ZWQga2V5")},
 	} {
 		if _, err := billing.NewVerifier(s); err == nil {
 			t.Errorf("%s was taken", what)
@@ -198,7 +217,8 @@ func TestSecretsThatAnybodyGuessesAreRefused(t *testing.T) {
 func TestPublicKeysCannotSignATest(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]billing.Signature{
-		"field by field":    {Header: "S", Algorithm: "ed25519", Encoding: "base64", Key: "base64", Secrets: secrets(vectorPublic)},
+		"field by field": {Header: "S", Algorithm: "ed25519", Encoding: "base64", Key: "base64",
+			Secrets: secrets(vectorPublic)},
 		"Standard Webhooks": {Scheme: "standard-webhooks", Algorithm: "ed25519", Secrets: secrets(vectorPublic)},
 	} {
 		if err := newVerifier(t, s).Sign(http.Header{}, "x", nil, start); !errors.Is(err, billing.ErrCannotSign) {

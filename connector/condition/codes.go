@@ -46,8 +46,10 @@ const (
 
 // Codes are all codes, in display order.
 var Codes = []Code{
-	LedgerUnwritable, PutBack, WayFailed, SourceDisconnected, SourceParked, ConsentBroken, ConsentLapsing, WebhooksSilent, SubscriptionChanged, RotationUnfinished, EventsUnclear, EventTypeUnknown,
-	UpdatesHeld, TwoWay, RunFailed, RunIncomplete, JobFailed, JobOverdue, ConfigWrong, RestartNeeded, MappingWrong, Standstill, PlanWaits, CreatesWait, PlanRejected, WritebackWaits, WritebackStuck, MandateCancelled, MandateUnknown,
+	LedgerUnwritable, PutBack, WayFailed, SourceDisconnected, SourceParked, ConsentBroken, ConsentLapsing, WebhooksSilent,
+	SubscriptionChanged, RotationUnfinished, EventsUnclear, EventTypeUnknown,
+	UpdatesHeld, TwoWay, RunFailed, RunIncomplete, JobFailed, JobOverdue, ConfigWrong, RestartNeeded, MappingWrong,
+	Standstill, PlanWaits, CreatesWait, PlanRejected, WritebackWaits, WritebackStuck, MandateCancelled, MandateUnknown,
 	LettersHeld, LettersWait, LettersUnclear, RequestsUnanswered, Attention,
 }
 
@@ -93,4 +95,5 @@ var titles = map[Code]string{
 func (c Code) Title() string { return titles[c] }
 
 // toldApart are the reasons with separate codes.
-var toldApart = []connector.Reason{connector.ReasonMandateCancelled, connector.ReasonStatusUnknown, connector.ReasonSubscriptionChanged, connector.ReasonEventNotUnderstood}
+var toldApart = []connector.Reason{connector.ReasonMandateCancelled, connector.ReasonStatusUnknown,
+	connector.ReasonSubscriptionChanged, connector.ReasonEventNotUnderstood}

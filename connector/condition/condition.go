@@ -130,7 +130,8 @@ func Look(ctx context.Context, ledger *state.Ledger, e Expected, codes ...Code) 
 			return nil, fmt.Errorf("check the state of the installation: %w", err)
 		}
 	}
-	found := slices.DeleteFunc(l.found, func(c Condition) bool { return len(codes) > 0 && !slices.Contains(codes, c.Code) })
+	found := slices.DeleteFunc(l.found,
+		func(c Condition) bool { return len(codes) > 0 && !slices.Contains(codes, c.Code) })
 	slices.SortStableFunc(found, func(a, b Condition) int {
 		if a.Urgent != b.Urgent {
 			return map[bool]int{true: -1, false: 1}[a.Urgent]
@@ -165,7 +166,8 @@ func (l *look) putBack(ctx context.Context) error {
 	}
 	l.add(Condition{Code: PutBack, Since: at, Urgent: true,
 		Sentence: fmt.Sprintf("An older copy of the ledger was restored on %s.", l.Time(at)),
-		Next:     "Run a sweep: it finds the requests sent since that copy was made.", Steps: []connector.Step{{Do: connector.DoSweep}}})
+		Next:     "Run a sweep: it finds the requests sent since that copy was made.",
+		Steps:    []connector.Step{{Do: connector.DoSweep}}})
 	return nil
 }
 
@@ -179,8 +181,9 @@ func (l *look) updates(ctx context.Context) error {
 	}
 	lost := state.Paths(doubts)
 	l.add(Condition{Code: UpdatesHeld, Since: doubts[len(doubts)-1].At, Urgent: true,
-		Sentence: fmt.Sprintf("Updates are on hold: after an update, customers did not show the expected %s.", syncer.JoinPaths(lost)),
-		Next:     syncer.WayOutOfDoubt(lost), Steps: syncer.StepsOutOfDoubt()})
+		Sentence: fmt.Sprintf("Updates are on hold: after an update, customers did not show the expected %s.",
+			syncer.JoinPaths(lost)),
+		Next: syncer.WayOutOfDoubt(lost), Steps: syncer.StepsOutOfDoubt()})
 	return nil
 }
 
@@ -195,7 +198,8 @@ func (l *look) twoWay(ctx context.Context) error {
 		l.add(Condition{Code: TwoWay, Subject: t.Connection, Connection: t.Connection, Since: t.Since, Urgent: true,
 			Sentence: fmt.Sprintf("The billing service itself reads the accounting system of %s: %s. payersync links customers, but creates and changes none.",
 				t.Connection, syncer.Evidence(t)),
-			Next: syncer.WayOutOfTwoWay, Steps: []connector.Step{{Do: connector.DoListFindings, Of: string(connector.ReasonTwoWay)}}})
+			Next:  syncer.WayOutOfTwoWay,
+			Steps: []connector.Step{{Do: connector.DoListFindings, Of: string(connector.ReasonTwoWay)}}})
 	}
 	return err
 }
@@ -207,7 +211,8 @@ func (l *look) sources(ctx context.Context) error {
 		case !l.Has(s.Connection):
 		case s.State == state.SourceParked && s.ParkedUntil.After(l.now):
 			l.add(Condition{Code: SourceParked, Subject: s.Connection, Connection: s.Connection,
-				Sentence: fmt.Sprintf("The accounting system of %s has reached its request limit. payersync asks again on %s.", s.Connection, l.Time(s.ParkedUntil))})
+				Sentence: fmt.Sprintf("The accounting system of %s has reached its request limit. payersync asks again on %s.",
+					s.Connection, l.Time(s.ParkedUntil))})
 		case s.State == state.SourceDisconnected:
 			l.add(Condition{Code: SourceDisconnected, Subject: s.Connection, Connection: s.Connection, Urgent: true,
 				Sentence: fmt.Sprintf("The accounting system of %s refuses access to payersync.", s.Connection),
@@ -233,13 +238,15 @@ func Consent(c state.ConsentRow, now time.Time) (Condition, bool) {
 	switch {
 	case c.Broken != "":
 		return Condition{Code: ConsentBroken, Subject: c.Connection, Connection: c.Connection, Urgent: true,
-			Sentence: fmt.Sprintf("The consent for %s no longer works: %s.", c.Connection, c.Broken), Next: "Give it again.", Steps: again}, true
+			Sentence: fmt.Sprintf("The consent for %s no longer works: %s.", c.Connection, c.Broken), Next: "Give it again.",
+			Steps: again}, true
 	case !c.ReconnectBy.IsZero() && now.Sub(c.RefreshedAt) > c.ReconnectBy.Sub(c.RefreshedAt)/2:
 		return Condition{Code: ConsentLapsing, Subject: c.Connection, Connection: c.Connection, Urgent: true,
 			Since: c.RefreshedAt.Add(c.ReconnectBy.Sub(c.RefreshedAt) / 2),
 			Sentence: fmt.Sprintf("The consent for %s was last renewed on %s. Unused, it expires on %s.", c.Connection,
 				c.RefreshedAt.Format(time.DateOnly), c.ReconnectBy.Format(time.DateOnly)),
-			Next: "It has not been used for a long time. Start serve, or give the consent again.", Steps: append([]connector.Step{{Do: connector.DoServe}}, again...)}, true
+			Next:  "It has not been used for a long time. Start serve, or give the consent again.",
+			Steps: append([]connector.Step{{Do: connector.DoServe}}, again...)}, true
 	}
 	return Condition{}, false
 }
@@ -263,8 +270,10 @@ func Silence(s state.Silence) (Condition, bool) {
 		last = "No delivery has arrived since " + s.Since
 	}
 	return Condition{Code: WebhooksSilent, Since: since, Urgent: true,
-		Sentence: fmt.Sprintf("%s, while %d sweeps found %s of mandates.", last, s.Sweeps, connector.Plural(s.Changes, "change")),
-		Next:     "Look at the list of deliveries, or subscribe again.", Steps: []connector.Step{{Do: connector.DoListDeliveries}, {Do: connector.DoSubscribe}}}, s.Sweeps >= silentSweeps
+		Sentence: fmt.Sprintf("%s, while %d sweeps found %s of mandates.", last, s.Sweeps,
+			connector.Plural(s.Changes, "change")),
+		Next:  "Look at the list of deliveries, or subscribe again.",
+		Steps: []connector.Step{{Do: connector.DoListDeliveries}, {Do: connector.DoSubscribe}}}, s.Sweeps >= silentSweeps
 }
 
 func (l *look) subscription(ctx context.Context) error {
@@ -274,7 +283,8 @@ func (l *look) subscription(ctx context.Context) error {
 		return err
 	}
 	rows, err := l.ledger.ReasonCounts(ctx)
-	if slices.ContainsFunc(rows, func(r state.ReasonCount) bool { return r.Reason == connector.ReasonSubscriptionChanged && r.Count > 0 }) {
+	if slices.ContainsFunc(rows,
+		func(r state.ReasonCount) bool { return r.Reason == connector.ReasonSubscriptionChanged && r.Count > 0 }) {
 		l.add(c)
 	}
 	return err
@@ -287,7 +297,9 @@ func Subscription(f state.SubscriptionFacts, format func(time.Time) string) (Con
 	if !f.Since.IsZero() {
 		found = " Found on " + format(f.Since) + "."
 	}
-	return Condition{Code: SubscriptionChanged, Since: f.Since, Sentence: f.Detail + found, Next: "Find out who changed it, and subscribe again.", Steps: []connector.Step{{Do: connector.DoSubscribe}}}, f.Problem != "" && !f.Closed()
+	return Condition{Code: SubscriptionChanged, Since: f.Since, Sentence: f.Detail + found,
+			Next: "Find out who changed it, and subscribe again.", Steps: []connector.Step{{Do: connector.DoSubscribe}}},
+		f.Problem != "" && !f.Closed()
 }
 
 // rotation reports an interrupted change of the webhook secret. No delivery is lost meanwhile; those without a matching
@@ -325,12 +337,15 @@ func (l *look) serving(ctx context.Context) error {
 	s, err := l.ledger.Serving(ctx)
 	if s.Problem != "" {
 		l.add(Condition{Code: ConfigWrong, Since: s.Since, Detail: s.Problem,
-			Sentence: fmt.Sprintf("serve has not been able to use its configuration since %s. The previous one stays in force.", l.Time(s.Since)),
-			Next:     "Correct the file: the status shows the mistake, and serve then reads it by itself.", Steps: []connector.Step{{Do: connector.DoStatus}}})
+			Sentence: fmt.Sprintf("serve has not been able to use its configuration since %s. The previous one stays in force.",
+				l.Time(s.Since)),
+			Next:  "Correct the file: the status shows the mistake, and serve then reads it by itself.",
+			Steps: []connector.Step{{Do: connector.DoStatus}}})
 	}
 	if len(s.Restart) > 0 {
 		l.add(Condition{Code: RestartNeeded,
-			Sentence: fmt.Sprintf("Restart needed: %s.", strings.Join(s.Restart, ", ")), Next: "Until the restart, the values from the last start of serve are in force."})
+			Sentence: fmt.Sprintf("Restart needed: %s.", strings.Join(s.Restart, ", ")),
+			Next:     "Until the restart, the values from the last start of serve are in force."})
 	}
 	return err
 }
@@ -339,7 +354,9 @@ func (l *look) mappings(ctx context.Context) error {
 	rows, err := l.ledger.MappingProblems(ctx)
 	for _, m := range rows {
 		l.add(Condition{Code: MappingWrong, Subject: m.Connection, Connection: m.Connection, Since: m.Since,
-			Sentence: fmt.Sprintf("The mapping of %s has had a mistake since %s. The previous version stays in force.", m.Connection, l.Time(m.Since)), Steps: []connector.Step{{Do: connector.DoCheckMapping, Connection: m.Connection}}, Detail: m.Problem})
+			Sentence: fmt.Sprintf("The mapping of %s has had a mistake since %s. The previous version stays in force.",
+				m.Connection, l.Time(m.Since)), Steps: []connector.Step{{Do: connector.DoCheckMapping, Connection: m.Connection}},
+			Detail: m.Problem})
 	}
 	return err
 }

@@ -28,7 +28,8 @@ func newDesk(t *testing.T) *desk {
 	d := &desk{t: t, at: time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)}
 	path := filepath.Join(t.TempDir(), "payersync.db")
 	statetest.New(t, path)
-	l, err := state.Open(t.Context(), state.Options{Path: path, KeyFile: path + ".key", Now: func() time.Time { return d.at }})
+	l, err := state.Open(t.Context(),
+		state.Options{Path: path, KeyFile: path + ".key", Now: func() time.Time { return d.at }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +97,8 @@ func (d *desk) expect(what string, found []Condition, want ...string) {
 func TestNothingIsTheMatterWithANewLedger(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	d.expect("a new ledger", d.look(Expected{Jobs: []worker.Job{{Name: "sweep", Schedule: "7 * * * *", Last: d.LastPass}}, Webhooks: true}))
+	d.expect("a new ledger", d.look(Expected{Jobs: []worker.Job{{Name: "sweep", Schedule: "7 * * * *", Last: d.LastPass}},
+		Webhooks: true}))
 }
 
 // A running run proves nothing yet, a plan made at a terminal was seen there, and an earlier failure counts
@@ -115,7 +117,8 @@ func TestARunFailedUntilAnotherEndsOtherwise(t *testing.T) {
 	d.begin(connector.RunSync)
 	found := d.look(Expected{})
 	d.expect("after two that failed, and while another runs", found, "run_failed acme")
-	if c := found[0]; !c.Since.Equal(began) || !c.Urgent || !strings.Contains(c.Sentence, "the disk is on fire") || c.Connection != "acme" {
+	if c := found[0]; !c.Since.Equal(began) || !c.Urgent || !strings.Contains(c.Sentence, "the disk is on fire") ||
+		c.Connection != "acme" {
 		t.Errorf("it is told as %+v", c)
 	}
 	d.expect("of a connection that is configured no more", d.look(Expected{Has: func(string) bool { return false }}))
@@ -160,18 +163,28 @@ func TestAJobIsOverdueByItsOwnSchedule(t *testing.T) {
 		want string
 	}{
 		{"an hourly one in time", worker.Job{Name: "sweep", Schedule: "@hourly", Last: lastAt(0)}, nil, 0, 1.5, ""},
-		{"an hourly one that is an hour late", worker.Job{Name: "sweep", Schedule: "@hourly", Last: lastAt(0)}, nil, 0, 2.1, "job_overdue sweep"},
+		{"an hourly one that is an hour late", worker.Job{Name: "sweep", Schedule: "@hourly", Last: lastAt(0)}, nil, 0, 2.1,
+			"job_overdue sweep"},
 		{"a weekly one after three hours", worker.Job{Name: "sweep", Schedule: "@weekly", Last: lastAt(0)}, nil, 0, 3, ""},
-		{"a quarter-hourly one", worker.Job{Name: "sync acme", Schedule: "*/15 * * * *", Last: lastAt(0)}, nil, 0, 0.6, "job_overdue sync acme"},
-		{"a nightly one, the next morning", worker.Job{Name: "backup", Schedule: "30 3 * * *"}, &job{0, 0.1, "done"}, 0, 22, "job_overdue backup"},
-		{"a nightly one, soon after its time", worker.Job{Name: "backup", Schedule: "30 3 * * *"}, &job{0, 0.1, "done"}, 0, 19, ""},
-		{"one that is at work", worker.Job{Name: "sync acme", Schedule: "@hourly", Last: lastAt(0)}, &job{1, 0, "done"}, 0, 5, ""},
-		{"one that never ends", worker.Job{Name: "sync acme", Schedule: "@hourly", Last: lastAt(0)}, &job{1, 0, "done"}, 0, 8, "job_overdue sync acme"},
-		{"one that fails", worker.Job{Name: "sweep", Schedule: "@hourly", Last: lastAt(0)}, &job{5, 5.1, "failed"}, 0, 5.5, "job_failed sweep"},
-		{"one that was interrupted", worker.Job{Name: "sweep", Schedule: "@hourly", Last: lastAt(0)}, &job{5, 5.1, "interrupted"}, 0, 5.5, "job_overdue sweep"},
+		{"a quarter-hourly one", worker.Job{Name: "sync acme", Schedule: "*/15 * * * *", Last: lastAt(0)}, nil, 0, 0.6,
+			"job_overdue sync acme"},
+		{"a nightly one, the next morning", worker.Job{Name: "backup", Schedule: "30 3 * * *"}, &job{0, 0.1, "done"}, 0, 22,
+			"job_overdue backup"},
+		{"a nightly one, soon after its time", worker.Job{Name: "backup", Schedule: "30 3 * * *"}, &job{0, 0.1, "done"}, 0,
+			19, ""},
+		{"one that is at work", worker.Job{Name: "sync acme", Schedule: "@hourly", Last: lastAt(0)}, &job{1, 0, "done"}, 0, 5,
+			""},
+		{"one that never ends", worker.Job{Name: "sync acme", Schedule: "@hourly", Last: lastAt(0)}, &job{1, 0, "done"}, 0, 8,
+			"job_overdue sync acme"},
+		{"one that fails", worker.Job{Name: "sweep", Schedule: "@hourly", Last: lastAt(0)}, &job{5, 5.1, "failed"}, 0, 5.5,
+			"job_failed sweep"},
+		{"one that was interrupted", worker.Job{Name: "sweep", Schedule: "@hourly", Last: lastAt(0)},
+			&job{5, 5.1, "interrupted"}, 0, 5.5, "job_overdue sweep"},
 		{"one that is new", worker.Job{Name: "sync acme", Schedule: "*/15 * * * *", Last: never}, nil, 5, 5.2, ""},
-		{"one that is new and never came", worker.Job{Name: "sync acme", Schedule: "*/15 * * * *", Last: never}, nil, 5, 6, "job_overdue sync acme"},
-		{"one of which nobody knows since when it is wanted", worker.Job{Name: "sync acme", Schedule: "*/15 * * * *", Last: never}, nil, 0, 6, ""},
+		{"one that is new and never came", worker.Job{Name: "sync acme", Schedule: "*/15 * * * *", Last: never}, nil, 5, 6,
+			"job_overdue sync acme"},
+		{"one of which nobody knows since when it is wanted",
+			worker.Job{Name: "sync acme", Schedule: "*/15 * * * *", Last: never}, nil, 0, 6, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -207,7 +220,8 @@ func TestASweepThatNeverHappenedIsTold(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.run(connector.RunSync, connector.RunComplete, "")
-	e := Expected{Jobs: []worker.Job{{Name: "sweep", Schedule: "7 * * * *", Last: d.LastPass}, {Name: "keep-alive", Schedule: "15 4 * * *"}}}
+	e := Expected{Jobs: []worker.Job{{Name: "sweep", Schedule: "7 * * * *", Last: d.LastPass},
+		{Name: "keep-alive", Schedule: "15 4 * * *"}}}
 	d.expect("on the first morning", d.look(e))
 	d.at = d.at.Add(48 * time.Hour)
 	d.expect("two days later", d.look(e), "job_overdue sweep")
@@ -227,11 +241,13 @@ func TestWhatTheLedgerKnowsIsToldWithItsWayOut(t *testing.T) {
 		if _, err := tx.HoldUnseen(run, "acme", "v1", 12, "12 of 13 records are missing."); err != nil {
 			return err
 		}
-		_, err := tx.SaveSubscription(state.SubscriptionFacts{Problem: state.SubscriptionDeleted, Detail: "The webhook subscription is gone."})
+		_, err := tx.SaveSubscription(state.SubscriptionFacts{Problem: state.SubscriptionDeleted,
+			Detail: "The webhook subscription is gone."})
 		return err
 	})
 	found := d.look(Expected{})
-	d.expect("all of it", found, "source_disconnected acme", "standstill plan 1", "subscription_changed", "mapping_wrong acme")
+	d.expect("all of it", found, "source_disconnected acme", "standstill plan 1", "subscription_changed",
+		"mapping_wrong acme")
 	for _, c := range found {
 		if c.Code.Title() == "" || c.Sentence == "" || c.Next == "" && len(c.Steps) == 0 {
 			t.Errorf("nobody is told what to do: %+v", c)
@@ -359,7 +375,8 @@ func TestARotationThatCameToNoEndIsToldUntilALaterOneDid(t *testing.T) {
 	d.at = d.at.Add(rotates)
 	found := d.look(Expected{}, RotationUnfinished)
 	d.expect("afterwards", found, "webhook_rotation_unfinished")
-	if c := found[0]; !strings.Contains(c.Text(), "ada") || !slices.Contains(c.Steps, connector.Step{Do: connector.DoSubscribe}) {
+	if c := found[0]; !strings.Contains(c.Text(), "ada") ||
+		!slices.Contains(c.Steps, connector.Step{Do: connector.DoSubscribe}) {
 		t.Errorf("it says %q, and to do %v", c.Text(), c.Steps)
 	}
 	rotate(true)
@@ -380,10 +397,12 @@ func TestAConnectionThatLinksOnlyIsToldUntilAPersonHasDecided(t *testing.T) {
 	})
 	found := d.look(Expected{}, TwoWay)
 	d.expect("where it was found", found, "two_way acme")
-	if text := found[0].Text(); !strings.Contains(text, "3 customers") || !strings.Contains(text, "connections[].two_way") || strings.Contains(text, "c-1") {
+	if text := found[0].Text(); !strings.Contains(text, "3 customers") ||
+		!strings.Contains(text, "connections[].two_way") || strings.Contains(text, "c-1") {
 		t.Errorf("it says %q", text)
 	}
-	d.expect("once the configuration says what is wanted", d.look(Expected{TwoWay: func(string) bool { return false }}, TwoWay))
+	d.expect("once the configuration says what is wanted",
+		d.look(Expected{TwoWay: func(string) bool { return false }}, TwoWay))
 	only(false)
 	d.expect("once it writes again", d.look(Expected{}, TwoWay))
 }
@@ -393,11 +412,14 @@ func TestAConnectionThatCreatesNobodyYetIsTold(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.do(func(tx *state.Tx) error {
-		_, err := tx.SaveCreateStops("acme", []state.CreateStop{{Cause: state.CauseFirstMatching, Customers: 41}, {Cause: state.CauseSameBooks, Other: "before", Customers: 3}})
+		_, err := tx.SaveCreateStops("acme",
+			[]state.CreateStop{{Cause: state.CauseFirstMatching, Customers: 41},
+				{Cause: state.CauseSameBooks, Other: "before", Customers: 3}})
 		return err
 	})
 	found := d.look(Expected{}, CreatesWait)
-	if len(found) != 2 || !strings.Contains(found[0].Text(), "41 customers exist") || !strings.Contains(found[1].Text(), "3 records of acme look like payers of before") {
+	if len(found) != 2 || !strings.Contains(found[0].Text(), "41 customers exist") ||
+		!strings.Contains(found[1].Text(), "3 records of acme look like payers of before") {
 		t.Fatalf("%+v", found)
 	}
 	d.do(func(tx *state.Tx) error {
@@ -414,7 +436,8 @@ func TestWhatAPersonPutOffIsToldWhenItsTimeHasCome(t *testing.T) {
 	d := newDesk(t)
 	d.receive("dd-mandate", connector.InboxQuarantined, 2)
 	d.do(func(tx *state.Tx) error {
-		_, err := tx.SaveSubscription(state.SubscriptionFacts{Problem: state.SubscriptionDeleted, Detail: "The webhook subscription is gone."})
+		_, err := tx.SaveSubscription(state.SubscriptionFacts{Problem: state.SubscriptionDeleted,
+			Detail: "The webhook subscription is gone."})
 		return err
 	})
 	d.expect("at first", d.look(Expected{}), "subscription_changed", "webhooks_not_understood")
@@ -427,14 +450,16 @@ func TestWhatAPersonPutOffIsToldWhenItsTimeHasCome(t *testing.T) {
 		d.at = d.at.Add(time.Minute)
 		d.do(func(tx *state.Tx) error {
 			for _, r := range rows {
-				if _, err := tx.PutOff(state.RecordID{SourceID: r.SourceID}, connector.Reason(r.Reason), d.at.Add(time.Hour), state.Entry{Actor: "ada", Action: "put off"}); err != nil {
+				if _, err := tx.PutOff(state.RecordID{SourceID: r.SourceID}, connector.Reason(r.Reason), d.at.Add(time.Hour),
+					state.Entry{Actor: "ada", Action: "put off"}); err != nil {
 					return err
 				}
 			}
 			return nil
 		})
 	}
-	first := slices.IndexFunc(told, func(r state.AttentionRow) bool { return r.Reason == string(connector.ReasonEventNotUnderstood) })
+	first := slices.IndexFunc(told,
+		func(r state.AttentionRow) bool { return r.Reason == string(connector.ReasonEventNotUnderstood) })
 	putOff(told[first : first+1])
 	found := d.look(Expected{}, EventsUnclear)
 	if d.expect("one delivery put off", found, "webhooks_not_understood"); found[0].Count != 1 {

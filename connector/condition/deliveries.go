@@ -53,7 +53,8 @@ func (l *look) deliveries(ctx context.Context) error {
 
 func (l *look) unknownType(t state.EventType) Condition {
 	does := "payersync reads the customers named in them."
-	next, steps := "If the type is correct, add it to billing.webhook.known_types. Then this alarm ends.", []connector.Step{{Do: connector.DoListDeliveries}}
+	next, steps := "If the type is correct, add it to billing.webhook.known_types. Then this alarm ends.",
+		[]connector.Step{{Do: connector.DoListDeliveries}}
 	if t.Quarantined > 0 {
 		does = "payersync keeps them, and cannot use deliveries without a customer or mandate."
 		next = "If the type does not concern customers or mandates, add it to billing.webhook.known_types, and replay them. Otherwise look at their form."
@@ -69,10 +70,12 @@ func (l *look) unknownType(t state.EventType) Condition {
 // arrive without effect.
 func (l *look) unclear(ctx context.Context, t state.EventType) error {
 	c := Condition{Code: EventsUnclear, Since: t.QuarantinedAt, Grown: t.Last, Count: t.Quarantined,
-		Sentence: fmt.Sprintf("payersync could not read %s, and read no customer for them. The sweep finds the changes.", connector.Plural(t.Quarantined, "delivery")),
-		Next:     "Look at their form and the place of their ids. Correct billing.webhook.event_paths or known_types, then replay them.",
-		Steps:    []connector.Step{{Do: connector.DoShapes}, {Do: connector.DoReplay}}}
-	streak, since, err := l.ledger.NotUnderstoodSince(ctx, func(eventType string) bool { return eventType == "" || l.Knows(eventType) })
+		Sentence: fmt.Sprintf("payersync could not read %s, and read no customer for them. The sweep finds the changes.",
+			connector.Plural(t.Quarantined, "delivery")),
+		Next:  "Look at their form and the place of their ids. Correct billing.webhook.event_paths or known_types, then replay them.",
+		Steps: []connector.Step{{Do: connector.DoShapes}, {Do: connector.DoReplay}}}
+	streak, since, err := l.ledger.NotUnderstoodSince(ctx,
+		func(eventType string) bool { return eventType == "" || l.Knows(eventType) })
 	if streak >= streakTells {
 		c.Urgent = true
 		c.Sentence = fmt.Sprintf("payersync has not been able to read any delivery since %s: %s are in quarantine. The sweep finds the changes.", l.Time(since), connector.Plural(t.Quarantined, "delivery"))

@@ -36,7 +36,8 @@ func (d *desk) receive(eventType string, as connector.InboxState, n int) {
 func (d *desk) told(settled ...string) map[string]Condition {
 	d.t.Helper()
 	found, err := Look(d.t.Context(), d.Ledger, Expected{Knows: func(eventType string) bool {
-		return slices.Contains(settled, eventType) || slices.Contains([]string{"dd-mandate", "customer.changed", "payment.made"}, eventType)
+		return slices.Contains(settled, eventType) ||
+			slices.Contains([]string{"dd-mandate", "customer.changed", "payment.made"}, eventType)
 	}})
 	if err != nil {
 		d.t.Fatal(err)
@@ -67,7 +68,8 @@ func TestAnUnknownTypeIsOneConditionHoweverManyDeliveriesAreOfIt(t *testing.T) {
 	}
 	d.receive("refund.made", connector.InboxReceived, 2)
 	got = d.told()
-	if refund := got["event_type_unknown refund.made"]; len(got) != 2 || refund.Count != 2 || len(c.Steps) != 2 || !slices.Equal(refund.Steps, []connector.Step{{Do: connector.DoListDeliveries}}) {
+	if refund := got["event_type_unknown refund.made"]; len(got) != 2 || refund.Count != 2 || len(c.Steps) != 2 ||
+		!slices.Equal(refund.Steps, []connector.Step{{Do: connector.DoListDeliveries}}) {
 		t.Errorf("with a second type, of which all is settled, told are %+v", got)
 	}
 	if got := d.told("refund.made", "dispute.opened"); len(got) != 1 || got["webhooks_not_understood "].Count != 1000 {
@@ -86,7 +88,8 @@ func TestTypesOfStrangersAreBoundedAndShownSafely(t *testing.T) {
 		d.receive(fmt.Sprintf("t%02d", i), connector.InboxQuarantined, 1)
 	}
 	got := d.told()
-	if rest := got["event_type_unknown "]; len(got) != typesTold+1 || rest.Count != 51-typesTold || !strings.Contains(rest.Next, "event_paths.type") {
+	if rest := got["event_type_unknown "]; len(got) != typesTold+1 || rest.Count != 51-typesTold ||
+		!strings.Contains(rest.Next, "event_paths.type") {
 		t.Errorf("%d are told, the rest as %+v", len(got), rest)
 	}
 	for _, c := range got {
@@ -117,7 +120,8 @@ func TestShapesThatChangedOvernightAreOneUrgentThing(t *testing.T) {
 	d.receive("payment.made", connector.InboxIgnored, 10)
 	got := d.told()
 	c := got["webhooks_not_understood "]
-	if len(got) != 1 || !c.Urgent || c.Count != 602 || !strings.HasPrefix(c.Sentence, "payersync has not been able to read any delivery since 2026-03-02 09:0") {
+	if len(got) != 1 || !c.Urgent || c.Count != 602 ||
+		!strings.HasPrefix(c.Sentence, "payersync has not been able to read any delivery since 2026-03-02 09:0") {
 		t.Errorf("told are %+v", got)
 	}
 	if diff := cmp.Diff([]connector.Step{{Do: connector.DoShapes}, {Do: connector.DoReplay}}, c.Steps); diff != "" {

@@ -35,12 +35,14 @@ func (l *look) runs(ctx context.Context) error {
 	}
 	rejected, err := l.ledger.RejectedPlans(ctx)
 	for _, r := range rows {
-		if r.Outcome != connector.RunFailed && (r.Outcome != connector.RunIncomplete || r.Problem == "") || !l.Has(r.Connection) || explained(r, waiting, rejected) {
+		if r.Outcome != connector.RunFailed && (r.Outcome != connector.RunIncomplete || r.Problem == "") ||
+			!l.Has(r.Connection) || explained(r, waiting, rejected) {
 			continue
 		}
 		c := Condition{Code: RunFailed, Subject: r.Connection, Connection: r.Connection, Since: r.Since, Urgent: true,
 			Sentence: fmt.Sprintf("The last run of %s did not finish: %s.", r.Connection, strings.TrimSuffix(r.Problem, ".")),
-			Next:     "No change is lost. Correct the cause: the next run then continues.", Steps: []connector.Step{{Do: connector.DoListRuns}}}
+			Next:     "No change is lost. Correct the cause: the next run then continues.",
+			Steps:    []connector.Step{{Do: connector.DoListRuns}}}
 		if r.Outcome == connector.RunIncomplete {
 			c.Next = "No change is lost: the next run continues. If this happens again, correct the cause."
 			c.Code, c.Urgent = RunIncomplete, l.now.Sub(r.Since) > restartable
@@ -52,8 +54,10 @@ func (l *look) runs(ctx context.Context) error {
 
 // explained reports whether another condition covers the cause of a failed run, with its next step.
 func explained(r state.RunEnd, waiting, rejected []state.Plan) bool {
-	return slices.ContainsFunc(waiting, func(p state.Plan) bool { return p.Connection == r.Connection && p.Standstill() }) ||
-		slices.ContainsFunc(rejected, func(p state.Plan) bool { return p.Connection == r.Connection && r.Problem == syncer.Rejected(p) })
+	return slices.ContainsFunc(waiting,
+		func(p state.Plan) bool { return p.Connection == r.Connection && p.Standstill() }) ||
+		slices.ContainsFunc(rejected,
+			func(p state.Plan) bool { return p.Connection == r.Connection && r.Problem == syncer.Rejected(p) })
 }
 
 // jobs finds the jobs of serve with a failure, or not executed when due.
@@ -98,7 +102,8 @@ func (l *look) job(ctx context.Context, j worker.Job, row state.JobRow, from tim
 		}
 		l.add(Condition{Code: JobFailed, Subject: j.Name, Connection: connection, Since: row.DoneAt, Urgent: true,
 			Sentence: fmt.Sprintf("The job %s failed: %s. %s", j.Name, strings.TrimSuffix(row.Problem, "."), last),
-			Next:     "payersync runs it again as scheduled. The check tests everything that it needs.", Steps: []connector.Step{{Do: connector.DoCheck}}})
+			Next:     "payersync runs it again as scheduled. The check tests everything that it needs.",
+			Steps:    []connector.Step{{Do: connector.DoCheck}}})
 	}
 	last, err := lastOf(ctx, j, row)
 	if err != nil {
@@ -118,7 +123,8 @@ func (l *look) job(ctx context.Context, j worker.Job, row state.JobRow, from tim
 	case last.IsZero():
 		c.Sentence = fmt.Sprintf("The job %s has never run. It was due on %s.", j.Name, l.Time(due))
 	default:
-		c.Sentence = fmt.Sprintf("The job %s did not run when it was due on %s. It last ran on %s.", j.Name, l.Time(due), l.Time(last))
+		c.Sentence = fmt.Sprintf("The job %s did not run when it was due on %s. It last ran on %s.", j.Name, l.Time(due),
+			l.Time(last))
 	}
 	l.add(c)
 	return nil

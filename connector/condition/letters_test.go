@@ -21,7 +21,8 @@ func TestLettersThatDoNotLeaveAreTold(t *testing.T) {
 		if err := tx.AddLetterStop(state.LetterStop{Scope: state.StopAll, Why: state.StopPause, Actor: "ada"}); err != nil {
 			return err
 		}
-		if err := tx.AddLetterStop(state.LetterStop{Scope: state.StopAll, Why: state.StopBrake, Note: "10 of 50 letters came back.", Actor: "payersync"}); err != nil {
+		if err := tx.AddLetterStop(state.LetterStop{Scope: state.StopAll, Why: state.StopBrake,
+			Note: "10 of 50 letters came back.", Actor: "payersync"}); err != nil {
 			return err
 		}
 		return tx.NoteLetterLook(14, "The ledger was put back.", true)

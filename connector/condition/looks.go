@@ -37,9 +37,11 @@ func waiting(p state.Plan, subject string, since time.Time, format func(time.Tim
 	case p.Missing > 0:
 		c.Next, c.Steps = "If these removals are intended, approve the plan:", steps[1:]
 	case p.Lost > 0:
-		c.Next, c.Steps = "Look at the records. Correct the mapping or the records; or if it is intended, approve the plan:", steps
+		c.Next, c.Steps = "Look at the records. Correct the mapping or the records; or if it is intended, approve the plan:",
+			steps
 	default:
-		c.Code, c.Sentence, c.Steps = PlanWaits, fmt.Sprintf("Plan %d of %s waits for approval: %s", p.ID, p.Connection, p.Limits), steps
+		c.Code, c.Sentence, c.Steps = PlanWaits,
+			fmt.Sprintf("Plan %d of %s waits for approval: %s", p.ID, p.Connection, p.Limits), steps
 	}
 	return c
 }
@@ -49,7 +51,8 @@ func (l *look) creates(ctx context.Context) error {
 	stops, err := l.ledger.CreateStops(ctx, "")
 	for _, s := range stops {
 		if l.Has(s.Connection) {
-			l.add(Condition{Code: CreatesWait, Subject: strings.TrimSpace(s.Connection + " " + s.Other), Connection: s.Connection, Since: s.Since, Urgent: true, Count: s.Customers,
+			l.add(Condition{Code: CreatesWait, Subject: strings.TrimSpace(s.Connection + " " + s.Other),
+				Connection: s.Connection, Since: s.Since, Urgent: true, Count: s.Customers,
 				Sentence: s.Connection + ": " + s.Sentence(), Next: s.Next(), Steps: s.Steps()})
 		}
 	}
@@ -59,7 +62,8 @@ func (l *look) creates(ctx context.Context) error {
 func (l *look) rejected(ctx context.Context) error {
 	rows, err := l.ledger.RejectedPlans(ctx)
 	for _, p := range rows {
-		l.add(Condition{Code: PlanRejected, Subject: fmt.Sprintf("plan %d", p.ID), Connection: p.Connection, Since: p.RejectedAt,
+		l.add(Condition{Code: PlanRejected, Subject: fmt.Sprintf("plan %d", p.ID), Connection: p.Connection,
+			Since:    p.RejectedAt,
 			Sentence: p.Connection + ": " + syncer.Rejected(p), Steps: syncer.StepsOfPlan(p.ID)})
 	}
 	return err
@@ -73,14 +77,19 @@ func (l *look) writebacks(ctx context.Context) error {
 			continue
 		}
 		if r.Waiting > 0 {
-			l.add(Condition{Code: WritebackWaits, Subject: r.Connection, Connection: r.Connection, Since: r.WaitsAt, Count: r.Waiting,
-				Sentence: fmt.Sprintf("Mandate statuses of %s of %s wait for approval before payersync writes them back.", connector.Plural(r.Waiting, "payer"), r.Connection),
-				Next:     "Look at the plan of the write-back, and approve it.", Steps: []connector.Step{{Do: connector.DoPlanWriteback, Connection: r.Connection}}})
+			l.add(Condition{Code: WritebackWaits, Subject: r.Connection, Connection: r.Connection, Since: r.WaitsAt,
+				Count: r.Waiting,
+				Sentence: fmt.Sprintf("Mandate statuses of %s of %s wait for approval before payersync writes them back.",
+					connector.Plural(r.Waiting, "payer"), r.Connection),
+				Next:  "Look at the plan of the write-back, and approve it.",
+				Steps: []connector.Step{{Do: connector.DoPlanWriteback, Connection: r.Connection}}})
 		}
 		if r.Stuck > 0 {
-			l.add(Condition{Code: WritebackStuck, Subject: r.Connection, Connection: r.Connection, Since: r.StuckAt, Count: r.Stuck,
+			l.add(Condition{Code: WritebackStuck, Subject: r.Connection, Connection: r.Connection, Since: r.StuckAt,
+				Count:    r.Stuck,
 				Sentence: fmt.Sprintf("payersync does not write back mandate statuses of %s of %s. Someone changed the field, the system refused the value, the field changed too often, or the status is unknown.", connector.Plural(r.Stuck, "payer"), r.Connection),
-				Next:     "Look at each record and its reason.", Steps: []connector.Step{{Do: connector.DoListWritebacks, Connection: r.Connection}}})
+				Next:     "Look at each record and its reason.",
+				Steps:    []connector.Step{{Do: connector.DoListWritebacks, Connection: r.Connection}}})
 		}
 	}
 	return err
@@ -92,12 +101,15 @@ func (l *look) mandates(ctx context.Context) error {
 		if !l.Has(m.Connection) {
 			continue
 		}
-		c := Condition{Code: MandateCancelled, Subject: m.MandateID, Connection: m.Connection, Since: m.At, Urgent: m.Moved, Records: []state.RecordID{m.RecordID},
-			Sentence: fmt.Sprintf("The payer, the bank or a colleague cancelled mandate %s of record %s of %s.", m.MandateID, m.SourceID, m.Connection),
-			Next:     connector.ReasonMandateCancelled.Next()}
+		c := Condition{Code: MandateCancelled, Subject: m.MandateID, Connection: m.Connection, Since: m.At, Urgent: m.Moved,
+			Records: []state.RecordID{m.RecordID},
+			Sentence: fmt.Sprintf("The payer, the bank or a colleague cancelled mandate %s of record %s of %s.", m.MandateID,
+				m.SourceID, m.Connection),
+			Next: connector.ReasonMandateCancelled.Next()}
 		if m.Status != connector.MandateCancelled {
 			c.Code, c.Next = MandateUnknown, connector.ReasonStatusUnknown.Next()
-			c.Sentence = fmt.Sprintf("The mandate %s of record %s of %s has the unknown status %q.", m.MandateID, m.SourceID, m.Connection, string(m.Status))
+			c.Sentence = fmt.Sprintf("The mandate %s of record %s of %s has the unknown status %q.", m.MandateID, m.SourceID,
+				m.Connection, string(m.Status))
 		}
 		c.Steps = []connector.Step{{Do: connector.DoShowPayer, Of: m.SourceID}}
 		l.add(c)
@@ -124,8 +136,10 @@ func (l *look) letters(ctx context.Context) error {
 	}
 	if unclear > 0 {
 		l.add(Condition{Code: LettersUnclear, Since: first, Count: unclear,
-			Sentence: fmt.Sprintf("payersync does not know whether %s arrived, and does not send them again by itself.", connector.Plural(unclear, "letter")),
-			Next:     "Find out for each whether it arrived, and say so. Or send it again.", Steps: []connector.Step{{Do: connector.DoListUnclear}}})
+			Sentence: fmt.Sprintf("payersync does not know whether %s arrived, and does not send them again by itself.",
+				connector.Plural(unclear, "letter")),
+			Next:  "Find out for each whether it arrived, and say so. Or send it again.",
+			Steps: []connector.Step{{Do: connector.DoListUnclear}}})
 	}
 	return nil
 }
@@ -136,8 +150,9 @@ func (l *look) lettersHeld(ctx context.Context) error {
 		return err
 	}
 	if desk.Brake != "" {
-		l.add(Condition{Code: LettersHeld, Subject: "hold", Since: desk.BrakeSince, Urgent: true, Sentence: "Letters to payers are on hold. " + desk.Brake,
-			Next: "The plan of letters shows what to do.", Steps: []connector.Step{{Do: connector.DoPlanLetters}}})
+		l.add(Condition{Code: LettersHeld, Subject: "hold", Since: desk.BrakeSince, Urgent: true,
+			Sentence: "Letters to payers are on hold. " + desk.Brake,
+			Next:     "The plan of letters shows what to do.", Steps: []connector.Step{{Do: connector.DoPlanLetters}}})
 	}
 	stops, err := l.ledger.LetterStops(ctx)
 	if err != nil {
@@ -145,13 +160,16 @@ func (l *look) lettersHeld(ctx context.Context) error {
 	}
 	for _, s := range stops {
 		if s.Why == state.StopBrake {
-			l.add(Condition{Code: LettersHeld, Subject: fmt.Sprintf("stop %d", s.ID), Since: s.Since, Urgent: true, Sentence: "Letters to payers are on hold. " + s.Note,
-				Next: "Find the cause, then resume the letters.", Steps: []connector.Step{{Do: connector.DoResumeLetters}}})
+			l.add(Condition{Code: LettersHeld, Subject: fmt.Sprintf("stop %d", s.ID), Since: s.Since, Urgent: true,
+				Sentence: "Letters to payers are on hold. " + s.Note,
+				Next:     "Find the cause, then resume the letters.", Steps: []connector.Step{{Do: connector.DoResumeLetters}}})
 		}
 	}
 	if desk.Waiting > 0 {
-		l.add(Condition{Code: LettersWait, Since: desk.WaitsSince, Count: desk.Waiting, Sentence: fmt.Sprintf("%s to payers wait for a decision.", connector.Plural(desk.Waiting, "letter")),
-			Next: "The plan of letters shows the reason for each: approval, or a new signing link.", Steps: []connector.Step{{Do: connector.DoPlanLetters}, {Do: connector.DoApproveLetters}}})
+		l.add(Condition{Code: LettersWait, Since: desk.WaitsSince, Count: desk.Waiting,
+			Sentence: fmt.Sprintf("%s to payers wait for a decision.", connector.Plural(desk.Waiting, "letter")),
+			Next:     "The plan of letters shows the reason for each: approval, or a new signing link.",
+			Steps:    []connector.Step{{Do: connector.DoPlanLetters}, {Do: connector.DoApproveLetters}}})
 	}
 	return nil
 }
@@ -162,8 +180,10 @@ func (l *look) unanswered(ctx context.Context) error {
 		return err
 	}
 	l.add(Condition{Code: RequestsUnanswered, Since: first, Count: n,
-		Sentence: fmt.Sprintf("The outcome of %s to the billing service is unknown. The first was sent on %s.", connector.Plural(n, "request"), l.Time(first)),
-		Next:     "The next runs check this by themselves. If it stays, look at the findings.", Steps: []connector.Step{{Do: connector.DoListFindings, Of: string(connector.ReasonOutcomeUnknown)}}})
+		Sentence: fmt.Sprintf("The outcome of %s to the billing service is unknown. The first was sent on %s.",
+			connector.Plural(n, "request"), l.Time(first)),
+		Next:  "The next runs check this by themselves. If it stays, look at the findings.",
+		Steps: []connector.Step{{Do: connector.DoListFindings, Of: string(connector.ReasonOutcomeUnknown)}}})
 	return nil
 }
 

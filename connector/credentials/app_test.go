@@ -50,11 +50,14 @@ func TestAppSaysWhatIsWrongWithoutRepeatingWhatItSent(t *testing.T) {
 	p := d.provider()
 	p.OAuth.ClientSecret = "canary-secret"
 	_, err := credentials.NewApp(p, d.clock.now).Token()
-	if connector.FaultOf(err) != connector.FaultUnauthorized || strings.Contains(err.Error(), "canary") || !strings.Contains(err.Error(), "client_id") {
+	if connector.FaultOf(err) != connector.FaultUnauthorized || strings.Contains(err.Error(), "canary") ||
+		!strings.Contains(err.Error(), "client_id") {
 		t.Errorf("got %v", err)
 	}
 	d.vendor.Suffer(credentialstest.Trouble{Status: 503, Body: "canary-secret"})
-	if _, err := credentials.NewApp(d.provider(), d.clock.now).Token(); connector.FaultOf(err) != connector.FaultUnavailable || strings.Contains(err.Error(), "canary") {
+	if _, err := credentials.NewApp(d.provider(),
+		d.clock.now).Token(); connector.FaultOf(err) != connector.FaultUnavailable ||
+		strings.Contains(err.Error(), "canary") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -89,7 +89,8 @@ func (c *Consent) handler(answers chan<- answer) http.Handler {
 			http.Error(w, "Only a browser's redirect is expected here.", http.StatusMethodNotAllowed)
 			return
 		}
-		query, err := c.Accept(&url.URL{Scheme: "http", Host: r.Host, Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery})
+		query, err := c.Accept(&url.URL{Scheme: "http", Host: r.Host, Path: r.URL.Path, RawPath: r.URL.RawPath,
+			RawQuery: r.URL.RawQuery})
 		var refused *RedirectError
 		if errors.As(err, &refused) {
 			http.Error(w, "This is not the answer to the consent that payersync waits for.", http.StatusBadRequest)

@@ -38,7 +38,8 @@ type Consent struct {
 func Ask(p Provider, redirect string, now func() time.Time) *Consent {
 	p = p.settled()
 	p.OAuth.RedirectURL = redirect
-	return &Consent{provider: p, state: rand.Text(), verifier: oauth2.GenerateVerifier(), ends: now().Add(ConsentLife), now: now}
+	return &Consent{provider: p, state: rand.Text(), verifier: oauth2.GenerateVerifier(), ends: now().Add(ConsentLife),
+		now: now}
 }
 
 // URL returns the address for a person to give the consent.
@@ -100,7 +101,8 @@ func (c *Consent) isOurs(redirected *url.URL) bool {
 // twice reports whether an important parameter is given twice: one reader would use the first and another the
 // last.
 func twice(query url.Values) bool {
-	return slices.ContainsFunc([]string{"state", "code", "error", "realmId"}, func(key string) bool { return len(query[key]) > 1 })
+	return slices.ContainsFunc([]string{"state", "code", "error", "realmId"},
+		func(key string) bool { return len(query[key]) > 1 })
 }
 
 // refusal explains an error code of the authorisation server. Codes are a few
@@ -163,7 +165,8 @@ func Choose(reached []Tenant, wanted string) (Tenant, error) {
 	case wanted != "":
 		return Tenant{}, fmt.Errorf("the consent does not reach the organisation %q, but %s; name one of these, or give it again for the right one", wanted, strings.Join(list, ", "))
 	case len(reached) > 1:
-		return Tenant{}, fmt.Errorf("the consent reaches several organisations: %s; choose one with --tenant ID", strings.Join(list, ", "))
+		return Tenant{}, fmt.Errorf("the consent reaches several organisations: %s; choose one with --tenant ID",
+			strings.Join(list, ", "))
 	}
 	return reached[0], nil
 }
@@ -178,7 +181,8 @@ func Keep(ctx context.Context, ledger *state.Ledger, to Connection, g Grant) (re
 		if err := tx.ConnectToken(t); err != nil {
 			return err
 		}
-		return tx.Audit(state.Entry{Actor: to.Actor, Action: "connect", Subject: to.Name, Reason: "consent for organisation " + t.Tenant})
+		return tx.Audit(state.Entry{Actor: to.Actor, Action: "connect", Subject: to.Name,
+			Reason: "consent for organisation " + t.Tenant})
 	})
 }
 

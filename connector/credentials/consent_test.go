@@ -69,7 +69,8 @@ func TestConsentThroughABrowserIsKeptWithItsOrganisation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	to := credentials.Connection{Name: acme, Provider: d.provider(), Tenant: credentials.Tenant{ID: "t1", Name: "Acme Ltd"}, Actor: "tester"}
+	to := credentials.Connection{Name: acme, Provider: d.provider(),
+		Tenant: credentials.Tenant{ID: "t1", Name: "Acme Ltd"}, Actor: "tester"}
 	by, err := credentials.Keep(t.Context(), d.ledger, to, grant)
 	if err != nil || !by.Equal(d.clock.now().Add(60*24*time.Hour)) {
 		t.Errorf("reconnect by %s, %v", by, err)
@@ -235,7 +236,8 @@ func TestPageForTheRedirectIgnoresStrangersAndShowsNothingOfTheirs(t *testing.T)
 		{http.MethodGet, d.vendor.Redirect + "?code=stolen&state=", "", 400},
 		{http.MethodGet, strings.Replace(to.String(), "/callback", "/other", 1), "", 400},
 	} {
-		if status, text := send(stranger.method, stranger.address, stranger.host); status != stranger.status || strings.Contains(text, "script") || strings.Contains(text, "stolen") {
+		if status, text := send(stranger.method, stranger.address, stranger.host); status != stranger.status ||
+			strings.Contains(text, "script") || strings.Contains(text, "stolen") {
 			t.Errorf("%s %s: %d %q", stranger.method, stranger.address, status, text)
 		}
 	}
@@ -266,7 +268,8 @@ func TestListenRefusesAddressesOfOthers(t *testing.T) {
 	t.Parallel()
 	taken := httptest.NewServer(http.NotFoundHandler())
 	defer taken.Close()
-	for _, redirect := range []string{"https://localhost:8484/x", "http://example.com:80/x", "http://localhost/x", "http://10.0.0.1:80/x", "::", taken.URL + "/x"} {
+	for _, redirect := range []string{"https://localhost:8484/x", "http://example.com:80/x", "http://localhost/x",
+		"http://10.0.0.1:80/x", "::", taken.URL + "/x"} {
 		if l, err := credentials.Listen(t.Context(), redirect); err == nil {
 			_ = l.Close()
 			t.Errorf("%s was listened to", redirect)
@@ -290,7 +293,8 @@ func TestOrganisationIsNeverGuessed(t *testing.T) {
 		{"several and none named", []credentials.Tenant{one, two}, "", credentials.Tenant{}, "choose one with --tenant"},
 		{"another than the named one", []credentials.Tenant{two}, "t1", credentials.Tenant{}, "does not reach"},
 		{"the named one, in capitals", []credentials.Tenant{two, one}, "T1", one, ""},
-		{"one without an id, and none named", []credentials.Tenant{one, {Name: "Odd"}}, "", credentials.Tenant{}, "choose one with --tenant"},
+		{"one without an id, and none named", []credentials.Tenant{one, {Name: "Odd"}}, "", credentials.Tenant{},
+			"choose one with --tenant"},
 		{"named as it is called", []credentials.Tenant{one, two}, "Acme", credentials.Tenant{}, "does not reach"},
 		{"none", nil, "", credentials.Tenant{}, "no organisation"},
 	}
@@ -316,7 +320,8 @@ func TestConsentForAnotherOrganisationIsNotKept(t *testing.T) {
 	}
 	access, refresh := d.vendor.Grant()
 	for tenant, kept := range map[string]bool{"t1": true, "t2": false} {
-		to := credentials.Connection{Name: acme, Provider: d.provider(), Tenant: credentials.Tenant{ID: tenant}, Actor: "tester"}
+		to := credentials.Connection{Name: acme, Provider: d.provider(), Tenant: credentials.Tenant{ID: tenant},
+			Actor: "tester"}
 		_, err := credentials.Keep(t.Context(), d.ledger, to, credentials.Grant{
 			Token: &oauth2.Token{AccessToken: access, RefreshToken: refresh}, At: d.clock.now(),
 		})

@@ -42,7 +42,8 @@ func TestMain(m *testing.M) {
 // child is the other process. A reader asks for a new token for every input line, and prints it. A victim is
 // killed after the answer with its new tokens and before it saves them.
 func child(role string) error {
-	ledger, err := state.Open(context.Background(), state.Options{Path: os.Getenv(childLedger), KeyFile: os.Getenv(childLedger) + ".key"})
+	ledger, err := state.Open(context.Background(),
+		state.Options{Path: os.Getenv(childLedger), KeyFile: os.Getenv(childLedger) + ".key"})
 	if err != nil {
 		return err
 	}

@@ -74,7 +74,8 @@ func (s *Source) next(t state.Token, got *oauth2.Token) state.Token {
 // tokenSet reads a server's answer of the time now.
 func (p Provider) tokenSet(connection string, got *oauth2.Token, now time.Time) state.Token {
 	t := state.Token{
-		Connection: connection, Access: connector.NewSecret(got.AccessToken), Refresh: connector.NewSecret(got.RefreshToken), RefreshedAt: now,
+		Connection: connection, Access: connector.NewSecret(got.AccessToken), Refresh: connector.NewSecret(got.RefreshToken),
+		RefreshedAt: now,
 	}
 	if life, stated := seconds(got, "expires_in"); stated {
 		t.ExpiresAt = now.Add(life)
@@ -147,7 +148,8 @@ func (s *Source) saveUnsaved(ctx context.Context) error {
 // broken stores that a person must connect again. No process asks the server after that (fault F24).
 func (s *Source) broken(ctx context.Context, t state.Token) error {
 	const why = "the consent was withdrawn, has lapsed, or its token was used by another program"
-	if err := s.ledger.Do(ctx, func(tx *state.Tx) error { return tx.BreakToken(s.connection, t.Generation, why) }); err != nil {
+	if err := s.ledger.Do(ctx,
+		func(tx *state.Tx) error { return tx.BreakToken(s.connection, t.Generation, why) }); err != nil {
 		return errors.Join(&ReconnectError{s.connection, why}, err)
 	}
 	return &ReconnectError{s.connection, why}
@@ -175,7 +177,8 @@ func (s *Source) coolDown(ctx context.Context, t state.Token, cause error) (stat
 
 // faultOf classifies the token endpoint's answer, without its text, which may hold what we sent.
 func faultOf(err error) *connector.RemoteError {
-	out := &connector.RemoteError{Op: "renew the access token", Fault: connector.FaultUnavailable, Detail: "the token endpoint gave no usable answer"}
+	out := &connector.RemoteError{Op: "renew the access token", Fault: connector.FaultUnavailable,
+		Detail: "the token endpoint gave no usable answer"}
 	var answer *oauth2.RetrieveError
 	var noAnswer *transport.Error
 	switch {
@@ -194,7 +197,8 @@ func sortAnswer(answer *oauth2.RetrieveError) (connector.Fault, string) {
 	case answer.Response.StatusCode == http.StatusTooManyRequests:
 		return connector.FaultThrottled, "the token endpoint was asked too often"
 	case code == "invalid_client", code == "unauthorized_client":
-		return connector.FaultUnauthorized, "the token endpoint refused the application itself; check client_id and client_secret"
+		return connector.FaultUnauthorized,
+			"the token endpoint refused the application itself; check client_id and client_secret"
 	}
 	return connector.FaultUnavailable, "the token endpoint gave no usable answer"
 }
@@ -203,5 +207,6 @@ func sortAnswer(answer *oauth2.RetrieveError) (connector.Fault, string) {
 // about the consent (fault F26).
 func isInvalidGrant(err error) bool {
 	var answer *oauth2.RetrieveError
-	return errors.As(err, &answer) && connector.TokenErrorCode(answer.ErrorCode, answer.Body) == "invalid_grant" && answer.Response.StatusCode < http.StatusInternalServerError
+	return errors.As(err, &answer) && connector.TokenErrorCode(answer.ErrorCode, answer.Body) == "invalid_grant" &&
+		answer.Response.StatusCode < http.StatusInternalServerError
 }

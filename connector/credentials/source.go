@@ -58,7 +58,8 @@ type Source struct {
 
 // New returns the token source of a connection's consent.
 func New(ledger *state.Ledger, connection string, provider Provider) *Source {
-	s := &Source{connection: connection, provider: provider.settled(), ledger: ledger, holder: rand.Text(), turn: make(chan struct{}, 1)}
+	s := &Source{connection: connection, provider: provider.settled(), ledger: ledger, holder: rand.Text(),
+		turn: make(chan struct{}, 1)}
 	s.turn <- struct{}{}
 	return s
 }

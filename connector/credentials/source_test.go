@@ -111,7 +111,8 @@ func TestWithoutConsentTheErrorSaysWhatToDo(t *testing.T) {
 	d := newDesk(t)
 	_, err := d.source().Token()
 	var reconnect *credentials.ReconnectError
-	if !errors.As(err, &reconnect) || !slices.Equal(connector.StepsOf(err), []connector.Step{{Do: connector.DoConnect, Connection: "acme"}}) {
+	if !errors.As(err, &reconnect) ||
+		!slices.Equal(connector.StepsOf(err), []connector.Step{{Do: connector.DoConnect, Connection: "acme"}}) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -190,13 +191,19 @@ func TestTroubleAtTheTokenEndpointIsNoRevocation(t *testing.T) {
 		fault   connector.Fault
 		wait    time.Duration
 	}{
-		{"an outage", credentialstest.Trouble{Status: 503, Body: `{"error":"invalid_grant"}`}, connector.FaultUnavailable, 15 * time.Second},
+		{"an outage", credentialstest.Trouble{Status: 503, Body: `{"error":"invalid_grant"}`}, connector.FaultUnavailable,
+			15 * time.Second},
 		{"too many requests", credentialstest.Trouble{Status: 429, RetryAfter: "3600"}, connector.FaultThrottled, time.Hour},
-		{"a web page", credentialstest.Trouble{Status: 200, Type: "text/html", Body: "<html>sign in here</html>"}, connector.FaultUnavailable, 15 * time.Second},
-		{"a web page that says no", credentialstest.Trouble{Status: 403, Type: "text/html", Body: "<html>blocked</html>"}, connector.FaultUnavailable, 15 * time.Second},
+		{"a web page", credentialstest.Trouble{Status: 200, Type: "text/html", Body: "<html>sign in here</html>"},
+			connector.FaultUnavailable, 15 * time.Second},
+		{"a web page that says no", credentialstest.Trouble{Status: 403, Type: "text/html", Body: "<html>blocked</html>"},
+			connector.FaultUnavailable, 15 * time.Second},
 		{"a broken connection", credentialstest.Trouble{}, connector.FaultUnavailable, 15 * time.Second},
-		{"a client that was disabled, as plain text", credentialstest.Trouble{Status: 401, Type: "text/plain;charset=UTF-8", Body: `{"error":"invalid_client","error_description":"refresh-"}`}, connector.FaultUnauthorized, 15 * time.Second},
-		{"a client that was disabled", credentialstest.Trouble{Status: 401, Body: `{"error":"invalid_client"}`}, connector.FaultUnauthorized, 15 * time.Second},
+		{"a client that was disabled, as plain text",
+			credentialstest.Trouble{Status: 401, Type: "text/plain;charset=UTF-8",
+				Body: `{"error":"invalid_client","error_description":"refresh-"}`}, connector.FaultUnauthorized, 15 * time.Second},
+		{"a client that was disabled", credentialstest.Trouble{Status: 401, Body: `{"error":"invalid_client"}`},
+			connector.FaultUnauthorized, 15 * time.Second},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -216,10 +223,12 @@ func TestTroubleAtTheTokenEndpointIsNoRevocation(t *testing.T) {
 					t.Errorf("the error repeats %q: %v", word, err)
 				}
 			}
-			if _, again := s.TokenContext(t.Context()); again == nil || again.Error() != err.Error() || connector.FaultOf(again) != tt.fault {
+			if _, again := s.TokenContext(t.Context()); again == nil || again.Error() != err.Error() ||
+				connector.FaultOf(again) != tt.fault {
 				t.Errorf("while it cools down: %v, want the reason as before: %v", again, err)
 			}
-			if _, err := d.source().TokenContext(t.Context()); !connector.RetryAt(err).Equal(began.Add(tt.wait)) { // as another process
+			// as another process
+			if _, err := d.source().TokenContext(t.Context()); !connector.RetryAt(err).Equal(began.Add(tt.wait)) {
 				t.Errorf("while it cools down, elsewhere: %v", err)
 			}
 			d.requests(1)

@@ -25,7 +25,8 @@ func (d *Desk) Approve(ctx context.Context, shown string, by state.Entry) (int, 
 	if err != nil {
 		return 0, err
 	}
-	by.Action, by.Subject = "approve letters", fmt.Sprintf("%s, batch %s", connector.Plural(len(p.Batch.Letters), "letter"), shown)
+	by.Action, by.Subject = "approve letters",
+		fmt.Sprintf("%s, batch %s", connector.Plural(len(p.Batch.Letters), "letter"), shown)
 	n, err := d.approve(ctx, p, p.Batch, shown, true, by)
 	if err == nil {
 		err = d.noteAddresses(ctx, p)
@@ -51,7 +52,8 @@ func (d *Desk) approve(ctx context.Context, p *Plan, b Batch, shown string, whol
 	}
 	of := map[string][]state.ApprovedLetter{}
 	for _, x := range b.Letters {
-		of[x.Setup] = append(of[x.Setup], state.ApprovedLetter{Setup: x.Setup, MandateID: x.MandateID, Step: x.Step, Recipient: x.Recipient})
+		of[x.Setup] = append(of[x.Setup],
+			state.ApprovedLetter{Setup: x.Setup, MandateID: x.MandateID, Step: x.Step, Recipient: x.Recipient})
 	}
 	err := d.Ledger.Do(ctx, func(tx *state.Tx) error {
 		if before, err := tx.ApprovedSince(b.Hash, p.At); before || err != nil {
@@ -118,7 +120,8 @@ func (d *Desk) Pause(ctx context.Context, connection string, until Day, by state
 // took back.
 func (d *Desk) Resume(ctx context.Context, connection string, by state.Entry) (n int, err error) {
 	return d.takeBack(ctx, by, func(s state.LetterStop) bool {
-		return (s.Why == state.StopPause || s.Why == state.StopBrake) && (s.Scope == state.StopAll && connection == "" || s.Scope == state.StopConnection && s.Connection == connection)
+		return (s.Why == state.StopPause || s.Why == state.StopBrake) &&
+			(s.Scope == state.StopAll && connection == "" || s.Scope == state.StopConnection && s.Connection == connection)
 	})
 }
 
@@ -149,7 +152,8 @@ func (d *Desk) Unstop(ctx context.Context, id state.RecordID, address string, by
 	}
 	recipient := d.Ledger.RecipientHash(address)
 	return d.takeBack(ctx, by, func(s state.LetterStop) bool {
-		return payer && s.Scope == state.StopPayer && s.RecordID == id || address != "" && s.Scope == state.StopAddress && s.Recipient == recipient
+		return payer && s.Scope == state.StopPayer && s.RecordID == id || address != "" && s.Scope == state.StopAddress &&
+			s.Recipient == recipient
 	})
 }
 
@@ -204,7 +208,9 @@ func (d *Desk) goOn(ctx context.Context, by state.Entry) (learnt int, err error)
 	var other *otherJournalError
 	switch {
 	case errors.As(err, &other):
-		if err := d.Settings.JournalWithin.Rename(d.Settings.Journal, filepath.Base(d.Settings.Journal)+".before-"+d.Ledger.Now().Format("20060102T150405Z")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := d.Settings.JournalWithin.Rename(d.Settings.Journal,
+			filepath.Base(d.Settings.Journal)+".before-"+d.Ledger.Now().Format("20060102T150405Z")); err != nil &&
+			!errors.Is(err, fs.ErrNotExist) {
 			return 0, fmt.Errorf("move the journal of letters aside: %w", err)
 		}
 	case errors.Is(err, errNoJournal):
@@ -222,7 +228,8 @@ func (d *Desk) goOn(ctx context.Context, by state.Entry) (learnt int, err error)
 			return err
 		}
 		for _, w := range words {
-			if err := tx.AddLetterStop(state.LetterStop{Scope: state.StopAddress, Recipient: w.Recipient, Why: w.Why, Actor: "journal of letters"}); err != nil {
+			if err := tx.AddLetterStop(state.LetterStop{Scope: state.StopAddress, Recipient: w.Recipient, Why: w.Why,
+				Actor: "journal of letters"}); err != nil {
 				return err
 			}
 		}
@@ -240,7 +247,8 @@ func (d *Desk) goOn(ctx context.Context, by state.Entry) (learnt int, err error)
 			return 0, err
 		}
 	}
-	if err := d.Ledger.Do(ctx, func(tx *state.Tx) error { return errors.Join(tx.GoOnWithLetters(j.id), tx.Audit(by)) }); err != nil {
+	if err := d.Ledger.Do(ctx,
+		func(tx *state.Tx) error { return errors.Join(tx.GoOnWithLetters(j.id), tx.Audit(by)) }); err != nil {
 		return 0, err
 	}
 	return len(told), d.markFolder(ctx)
@@ -270,7 +278,8 @@ func (h *history) unknownIn(j *journal) (out []state.ToldLetter) {
 		told[state.ToldLetter{MessageID: t.MessageID, At: t.At.UTC()}] = true
 	}
 	for _, t := range j.lines {
-		if at, known := last[t.MessageID]; (!known || t.At.After(at)) && !told[state.ToldLetter{MessageID: t.MessageID, At: t.At.UTC()}] {
+		if at, known := last[t.MessageID]; (!known || t.At.After(at)) &&
+			!told[state.ToldLetter{MessageID: t.MessageID, At: t.At.UTC()}] {
 			out = append(out, t)
 		}
 	}
@@ -289,6 +298,7 @@ func (h *history) missingIn(j *journal, learnt []state.ToldLetter) (out []state.
 			out = append(out, state.ToldLetter{MessageID: l.MessageID, Recipient: l.Recipient, At: l.SendingAt})
 		}
 	}
-	out = append(out, connector.Filter(slices.Concat(h.toldAll, learnt), func(t state.ToldLetter) bool { return lines[t.MessageID] == 0 })...)
+	out = append(out, connector.Filter(slices.Concat(h.toldAll, learnt),
+		func(t state.ToldLetter) bool { return lines[t.MessageID] == 0 })...)
 	return out
 }

@@ -29,10 +29,12 @@ func BenchmarkLook(b *testing.B) {
 	}
 	var run int64
 	do(func(tx *state.Tx) (err error) {
-		if err := errors.Join(tx.PinConnection(state.Connection{Name: "acme", Info: w.books.info()}), tx.SaveMapping("m1", "version: 1", "tester")); err != nil {
+		if err := errors.Join(tx.PinConnection(state.Connection{Name: "acme", Info: w.books.info()}),
+			tx.SaveMapping("m1", "version: 1", "tester")); err != nil {
 			return err
 		}
-		run, err = tx.OpenRun(state.NewRun{Connection: "acme", Kind: connector.RunSync, Trigger: "manual", Mapping: "m1", Holder: "test"})
+		run, err = tx.OpenRun(state.NewRun{Connection: "acme", Kind: connector.RunSync, Trigger: "manual", Mapping: "m1",
+			Holder: "test"})
 		return err
 	})
 	for from := 0; from < payers; from += page {
@@ -64,27 +66,33 @@ func benchPayer(tx *state.Tx, run int64, n int) error {
 	p := state.Payer{Connection: "acme", SourceID: id, Key: k}
 	err := errors.Join(
 		tx.SavePage(run, "acme", []connector.Record{r}),
-		tx.SaveLabels("acme", "m1", []state.NewLabel{{SourceID: id, Label: connector.Label{Number: id, Name: "Payer " + id, Email: id + "@bakery" + id + ".io"}}}),
-		tx.SaveDecisions(run, "acme", "m1", state.Decision{SourceID: id, ContentHash: r.Hash(), Verdict: state.Included, Key: k}),
+		tx.SaveLabels("acme", "m1",
+			[]state.NewLabel{{SourceID: id,
+				Label: connector.Label{Number: id, Name: "Payer " + id, Email: id + "@bakery" + id + ".io"}}}),
+		tx.SaveDecisions(run, "acme", "m1",
+			state.Decision{SourceID: id, ContentHash: r.Hash(), Verdict: state.Included, Key: k}),
 		tx.LinkPayer(p, customer, true))
 	if err != nil {
 		return err
 	}
 	p.BillingID = customer
-	known, err := tx.Known(state.Observation{CustomerID: customer, Customer: &connector.RemoteCustomer{ID: customer, ExternalData: k.Pairs()}, Ticket: int64(n) + 1})
+	known, err := tx.Known(state.Observation{CustomerID: customer,
+		Customer: &connector.RemoteCustomer{ID: customer, ExternalData: k.Pairs()}, Ticket: int64(n) + 1})
 	if err != nil {
 		return err
 	}
 	if err := tx.Reflect(known[0], state.Reflection{Confirmed: true}); err != nil {
 		return err
 	}
-	if _, err := tx.SaveMandate(connector.Mandate{ID: mandate, CustomerID: customer, Status: connector.MandateCreated, URL: "https://localhost/s/" + mandate}, connector.CauseLink, "1"); err != nil {
+	if _, err := tx.SaveMandate(connector.Mandate{ID: mandate, CustomerID: customer, Status: connector.MandateCreated,
+		URL: "https://localhost/s/" + mandate}, connector.CauseLink, "1"); err != nil {
 		return err
 	}
 	if err := tx.SetMandate("acme", id, mandate); err != nil || n%2 == 0 {
 		return err
 	}
-	if err := tx.FreezeLetter(state.Letter{MandateID: mandate, Kind: "invitation", RecordID: state.RecordID{Connection: "acme", SourceID: id}, Recipient: "r" + id, Setup: "s", Language: "en",
+	if err := tx.FreezeLetter(state.Letter{MandateID: mandate, Kind: "invitation",
+		RecordID: state.RecordID{Connection: "acme", SourceID: id}, Recipient: "r" + id, Setup: "s", Language: "en",
 		MessageID: "l" + id, Body: []byte("x"), LookedAt: tx.Now().Add(-time.Minute), FrozenAt: tx.Now()}); err != nil {
 		return err
 	}

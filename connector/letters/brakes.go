@@ -35,7 +35,8 @@ func (d *Desk) brakeOnBounces(ctx context.Context) (bool, error) {
 	if bounced < mostBounces && bounced*shareBounces <= sent {
 		return false, nil
 	}
-	return true, d.brake(ctx, fmt.Sprintf("%d of the %d letters of a day were to addresses that do not exist.", bounced, sent))
+	return true, d.brake(ctx,
+		fmt.Sprintf("%d of the %d letters of a day were to addresses that do not exist.", bounced, sent))
 }
 
 // brake stops all letters until a person releases the brake.

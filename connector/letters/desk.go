@@ -37,7 +37,8 @@ type Desk struct {
 
 	Wait   func(ctx context.Context, d time.Duration) error // between two letters; nil for a timer
 	Report func(Event)                                      // receives the outcome of each letter; may be nil
-	Step   func(Point) error                                // for tests with crashes: an error means the process died there; may be nil
+	// for tests with crashes: an error means the process died there; may be nil
+	Step func(Point) error
 }
 
 // Point is a place between two steps of sending a letter. Those after Frozen are points of the outbox.
@@ -211,7 +212,8 @@ func (d *Desk) beginJournal(ctx context.Context, p *Plan) error {
 func (d *Desk) noteAddresses(ctx context.Context, p *Plan) error {
 	for some := range slices.Chunk(slices.Concat(p.moved, p.met), noteBatch) {
 		if err := d.Ledger.Do(ctx, func(tx *state.Tx) error {
-			return connector.Each(some, func(a state.LetterAddress) error { return tx.NoteLetterAddress(a.RecordID, a.Recipient) })
+			return connector.Each(some,
+				func(a state.LetterAddress) error { return tx.NoteLetterAddress(a.RecordID, a.Recipient) })
 		}); err != nil {
 			return err
 		}
@@ -314,7 +316,8 @@ func (e *keptError) Error() string { return e.why }
 // send sends one letter. It reads the customer, freezes the letter, notes the sending in the ledger and the journal,
 // submits it to the mail server, and notes the outcome.
 func (d *Desk) send(ctx context.Context, p *Plan, x Next) (Event, error) {
-	e := Event{RecordID: x.RecordID, MandateID: x.MandateID, MessageID: d.Ledger.LetterID(x.MandateID, x.Step), Step: x.Step, Kind: x.Kind}
+	e := Event{RecordID: x.RecordID, MandateID: x.MandateID, MessageID: d.Ledger.LetterID(x.MandateID, x.Step),
+		Step: x.Step, Kind: x.Kind}
 	to, err := d.freeze(ctx, x, e.MessageID)
 	var kept *keptError
 	if errors.As(err, &kept) {
@@ -365,7 +368,8 @@ func end(tx *state.Tx, messageID, recipient string, o outbox.Outcome) error {
 	err := tx.EndLetter(messageID, o.OfMessage(), o.PutOff, answerOf(o))
 	var refused *mail.RefusedError
 	if err == nil && o.OfMessage() == state.MessageRefused && errors.As(o.Err, &refused) && isHard(refused) {
-		err = tx.AddLetterStop(state.LetterStop{Scope: state.StopAddress, Recipient: recipient, Why: state.StopBounced, Note: o.Answer, Actor: "mail server"})
+		err = tx.AddLetterStop(state.LetterStop{Scope: state.StopAddress, Recipient: recipient, Why: state.StopBounced,
+			Note: o.Answer, Actor: "mail server"})
 	}
 	return err
 }
@@ -383,5 +387,6 @@ func isHard(e *mail.RefusedError) bool {
 	if mail.IsDeadAddress(e.Answer.Enhanced) {
 		return true
 	}
-	return e.Answer.Enhanced == "" && e.Stage == mail.AtRecipient && (e.Answer.Code == 550 || e.Answer.Code == 551 || e.Answer.Code == 553)
+	return e.Answer.Enhanced == "" && e.Stage == mail.AtRecipient &&
+		(e.Answer.Code == 550 || e.Answer.Code == 551 || e.Answer.Code == 553)
 }

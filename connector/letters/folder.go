@@ -50,10 +50,12 @@ func (e *NotSharedError) Steps() []connector.Step {
 
 // findUnshared returns the reason this node's journal, if any, is not the shared one. It returns nil if it is, or if no
 // other node has recently shown another.
-func (d *Desk) findUnshared(desk state.LetterDesk, h *history, j *journal, readErr error, now time.Time) *NotSharedError {
+func (d *Desk) findUnshared(desk state.LetterDesk, h *history, j *journal, readErr error,
+	now time.Time) *NotSharedError {
 	var other *otherJournalError
 	switch {
-	case d.Settings.Node == "" || desk.FolderNode == "" || desk.FolderNode == d.Settings.Node || now.Sub(desk.FolderAt) > sharedWithin:
+	case d.Settings.Node == "" || desk.FolderNode == "" || desk.FolderNode == d.Settings.Node ||
+		now.Sub(desk.FolderAt) > sharedWithin:
 		return nil
 	case readErr == nil && (len(h.unknownIn(j)) > 0 || j.id == desk.Journal && !h.lacksIn(j, now)):
 		return nil

@@ -54,7 +54,8 @@ func (d *Desk) freeze(ctx context.Context, x Next, messageID string) (to string,
 	}
 	err = d.Ledger.Do(ctx, func(tx *state.Tx) error {
 		return tx.FreezeLetter(state.Letter{
-			MandateID: x.MandateID, Step: x.Step, Kind: string(x.Kind), RecordID: x.RecordID, Recipient: x.Recipient, Setup: x.Setup, Language: draft.Language,
+			MandateID: x.MandateID, Step: x.Step, Kind: string(x.Kind), RecordID: x.RecordID, Recipient: x.Recipient,
+			Setup: x.Setup, Language: draft.Language,
 			MessageID: messageID, Body: slices.Concat([]byte(to+"\n"), message), LookedAt: looked, FrozenAt: tx.Now(),
 		})
 	})
@@ -85,7 +86,8 @@ func (d *Desk) differs(x Next, now *state.Standing, customer *connector.RemoteCu
 	switch {
 	case mail.CheckAddress(address) != nil || d.Ledger.RecipientHash(address) != x.Recipient:
 		return "the accounting system has another e-mail address by now"
-	case !slices.ContainsFunc(customer.Emails, func(shown string) bool { return strings.EqualFold(strings.TrimSpace(shown), address) }):
+	case !slices.ContainsFunc(customer.Emails,
+		func(shown string) bool { return strings.EqualFold(strings.TrimSpace(shown), address) }):
 		return "the billing service has another e-mail address than the accounting system"
 	case customer.Mandate.URL != "" && customer.Mandate.URL != link:
 		return "the billing service shows another signing link"
@@ -102,8 +104,11 @@ func (d *Desk) differs(x Next, now *state.Standing, customer *connector.RemoteCu
 // draft returns the content of a letter.
 func (d *Desk) draft(x Next, now *state.Standing, link, messageID string) Draft {
 	return Draft{
-		Kind: x.Kind, Language: d.language(now.Label.Language, d.Settings.Language[x.Connection]), To: strings.TrimSpace(now.Label.Email), MessageID: messageID + "@" + d.domain(), Date: d.Ledger.Now().In(d.Settings.zone(x.Connection)),
-		Stop: d.Ledger.StopToken(x.MandateID), Name: now.Label.Name, Contact: now.Label.Contact, Number: now.Label.Number, Link: link, Days: x.Days,
+		Kind: x.Kind, Language: d.language(now.Label.Language, d.Settings.Language[x.Connection]),
+		To: strings.TrimSpace(now.Label.Email), MessageID: messageID + "@" + d.domain(),
+		Date: d.Ledger.Now().In(d.Settings.zone(x.Connection)),
+		Stop: d.Ledger.StopToken(x.MandateID), Name: now.Label.Name, Contact: now.Label.Contact, Number: now.Label.Number,
+		Link: link, Days: x.Days,
 	}
 }
 

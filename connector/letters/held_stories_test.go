@@ -130,7 +130,8 @@ func TestAMappingErrorThatMovesAddressesSendsNothing(t *testing.T) {
 			w.days(2)
 			before := len(w.box.Received())
 			for i := 0; i < 100; i += share {
-				w.books.put(fmt.Sprintf("c%03d", i), fmt.Sprintf("Payer %d", i), fmt.Sprintf("payer%d@bakery%d.io", (i+1)%100, (i+1)%100))
+				w.books.put(fmt.Sprintf("c%03d", i), fmt.Sprintf("Payer %d", i),
+					fmt.Sprintf("payer%d@bakery%d.io", (i+1)%100, (i+1)%100))
 			}
 			w.mapping = "# edited\n" + w.mapping
 			w.days(1)
@@ -228,7 +229,8 @@ func TestPayersWithOneAddressWaitForAPerson(t *testing.T) {
 	w.wantGot("11-23 bob@bakery.io invitation")
 	a := state.RecordID{Connection: "acme", SourceID: "a"}
 	both := []state.RecordID{a, {Connection: "acme", SourceID: "b"}}
-	if _, err := w.desk.ApproveAlone(t.Context(), []state.RecordID{a}, w.look().Alone(both).Hash, byAda); !errors.Is(err, letters.ErrChanged) {
+	if _, err := w.desk.ApproveAlone(t.Context(), []state.RecordID{a}, w.look().Alone(both).Hash, byAda); !errors.Is(err,
+		letters.ErrChanged) {
 		t.Errorf("one of two that were shown: %v", err)
 	}
 	if n, err := w.desk.ApproveAlone(t.Context(), both, w.look().Alone(both).Hash, byAda); n != 2 || err != nil {
@@ -261,7 +263,8 @@ func TestLettersWhoseLinksLeadElsewhereAreHeldBeforeSomebodyApprovesThem(t *test
 	w.payers(5)
 	w.desk.Settings.LinkHosts = []string{"pay.example.com"}
 	p := w.look()
-	if len(p.Holds) != 1 || p.Holds[0].Code != letters.HoldLinks || p.Holds[0].Connection != "acme" || !strings.Contains(p.Holds[0].Text, "leads to localhost:") {
+	if len(p.Holds) != 1 || p.Holds[0].Code != letters.HoldLinks || p.Holds[0].Connection != "acme" ||
+		!strings.Contains(p.Holds[0].Text, "leads to localhost:") {
 		t.Errorf("the holds are %+v", p.Holds)
 	}
 	w.desk.Settings.LinkHosts = []string{"localhost"}

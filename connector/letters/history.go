@@ -42,7 +42,8 @@ func (h *history) there(recipient string, on Day) {
 }
 
 func (d *Desk) history(ctx context.Context, p *Plan) (*history, error) {
-	h := &history{letters: map[string]map[int]*state.Letter{}, first: map[string]Day{}, last: map[state.RecordID]Day{}, lastThere: map[string]Day{}, mandates: map[state.RecordID][]string{}, told: map[string]state.ToldLetter{}}
+	h := &history{letters: map[string]map[int]*state.Letter{}, first: map[string]Day{}, last: map[state.RecordID]Day{},
+		lastThere: map[string]Day{}, mandates: map[state.RecordID][]string{}, told: map[string]state.ToldLetter{}}
 	err := d.Ledger.EachLetter(ctx, "", func(l state.Letter) error {
 		if h.letters[l.MandateID] == nil {
 			h.letters[l.MandateID] = map[int]*state.Letter{}
@@ -91,7 +92,8 @@ func (d *Desk) history(ctx context.Context, p *Plan) (*history, error) {
 func (h *history) lacksIn(j *journal, at time.Time) bool {
 	lines := connector.Set(connector.Map(j.lines, func(t state.ToldLetter) string { return t.MessageID }))
 	return slices.ContainsFunc(h.sent, func(l *state.Letter) bool {
-		return (l.State == state.MessageSent || l.State == state.MessageRefused) && !lines[l.MessageID] && l.SendingAt.After(at.Add(-journalHolds))
+		return (l.State == state.MessageSent || l.State == state.MessageRefused) && !lines[l.MessageID] &&
+			l.SendingAt.After(at.Add(-journalHolds))
 	})
 }
 

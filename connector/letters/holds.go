@@ -24,14 +24,17 @@ const (
 )
 
 // findHolds finds the holds of all letters, or of a connection's.
-func (d *Desk) findHolds(ctx context.Context, p *Plan, b *books, h *history, sources map[string]state.LetterSources) error {
+func (d *Desk) findHolds(ctx context.Context, p *Plan, b *books, h *history,
+	sources map[string]state.LetterSources) error {
 	add := func(code HoldCode, connection string, person bool, format string, args ...any) {
-		p.Holds = append(p.Holds, Hold{Code: code, Connection: connection, Text: fmt.Sprintf(format, args...), Person: person})
+		p.Holds = append(p.Holds,
+			Hold{Code: code, Connection: connection, Text: fmt.Sprintf(format, args...), Person: person})
 	}
 	s := &d.Settings
 	switch {
 	case s.Sender != SenderPayersync:
-		add(HoldSender, "", false, "payersync does not write to payers: letters.sender says %s.", cmp.Or(string(s.Sender), string(SenderNobody)))
+		add(HoldSender, "", false, "payersync does not write to payers: letters.sender says %s.",
+			cmp.Or(string(s.Sender), string(SenderNobody)))
 	case s.Test && s.TestTo == "":
 		add(HoldTest, "", false, "The billing service is a sandbox, or on this machine, so that no payer is written to, and letters.test_to names nobody else.")
 	}
@@ -46,7 +49,8 @@ func (d *Desk) findHolds(ctx context.Context, p *Plan, b *books, h *history, sou
 	case ahead < 0:
 		add(HoldClock, "", true, "By the clock it is earlier than when letters were last looked for.")
 	default:
-		add(HoldClock, "", true, "payersync has not looked for letters for %d hours, or the clock was set.", int(ahead.Hours()))
+		add(HoldClock, "", true, "payersync has not looked for letters for %d hours, or the clock was set.",
+			int(ahead.Hours()))
 	}
 	if b.unclear >= outbox.Letters.Unclear {
 		add(HoldUnclear, "", false, "Of %d letters of the last days nobody knows whether they arrived.", b.unclear)

@@ -40,11 +40,13 @@ func TestMain(m *testing.M) {
 // always is a billing service that shows what the ledger knows: the child has none.
 type always struct{ ledger *state.Ledger }
 
-func (a always) Look(ctx context.Context, billingID string, _ connector.Cause, _ string) (*connector.RemoteCustomer, error) {
+func (a always) Look(ctx context.Context, billingID string, _ connector.Cause, _ string) (*connector.RemoteCustomer,
+	error) {
 	var c *connector.RemoteCustomer
 	err := a.ledger.EachStanding(ctx, "", func(s state.Standing) error {
 		if s.BillingID == billingID {
-			c = &connector.RemoteCustomer{ID: billingID, Emails: []string{s.Label.Email}, ExternalData: s.Key.Pairs(), Mandate: &connector.Mandate{ID: s.Mandate.ID, Status: s.Mandate.Status}}
+			c = &connector.RemoteCustomer{ID: billingID, Emails: []string{s.Label.Email}, ExternalData: s.Key.Pairs(),
+				Mandate: &connector.Mandate{ID: s.Mandate.ID, Status: s.Mandate.Status}}
 		}
 		return nil
 	})
@@ -61,7 +63,8 @@ func sendAndDie(how []string) error {
 	if len(how) > 4 { // a node among several
 		statetest.UseServer(path, how[6])
 	}
-	l, err := state.Open(context.Background(), state.Options{Path: path, KeyFile: path + ".key", Now: func() time.Time { return now }})
+	l, err := state.Open(context.Background(),
+		state.Options{Path: path, KeyFile: path + ".key", Now: func() time.Time { return now }})
 	if err != nil {
 		return err
 	}
@@ -106,7 +109,8 @@ func TestAKilledProcessSendsNothingTwice(t *testing.T) {
 				t.Fatal(err)
 			}
 			cmd := exec.Command(exe)
-			cmd.Env = append(os.Environ(), killed+"="+strings.Join([]string{w.path, w.box.Address, w.clock().Format(time.RFC3339), string(at)}, "|"))
+			cmd.Env = append(os.Environ(),
+				killed+"="+strings.Join([]string{w.path, w.box.Address, w.clock().Format(time.RFC3339), string(at)}, "|"))
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}

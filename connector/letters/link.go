@@ -36,7 +36,8 @@ func CheckLink(raw string, hosts []string) error {
 	if u.Scheme != "https" && (u.Scheme != "http" || !connector.IsLoopback(u.Hostname())) {
 		return ErrLink
 	}
-	if !slices.ContainsFunc(hosts, func(h string) bool { return strings.EqualFold(h, u.Hostname()) || strings.EqualFold(h, u.Host) }) {
+	if !slices.ContainsFunc(hosts,
+		func(h string) bool { return strings.EqualFold(h, u.Hostname()) || strings.EqualFold(h, u.Host) }) {
 		host := u.Hostname()
 		if !hostChars.MatchString(host) {
 			host = "another host"
@@ -81,7 +82,9 @@ func (d *Desk) holdLinks(ctx context.Context, p *Plan) error {
 	}
 	for connection, l := range of {
 		if l.refused != nil {
-			p.Holds = append(p.Holds, Hold{Code: HoldLinks, Connection: connection, Text: "Of the letters looked at, " + l.refused.Error() + ". Add the host if it is the billing service's."})
+			p.Holds = append(p.Holds,
+				Hold{Code: HoldLinks, Connection: connection, Text: "Of the letters looked at, " + l.refused.Error() +
+					". Add the host if it is the billing service's."})
 		}
 	}
 	slices.SortStableFunc(p.Holds, func(a, b Hold) int { return strings.Compare(a.Connection, b.Connection) })

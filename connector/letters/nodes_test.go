@@ -65,7 +65,8 @@ func TestANodeThatDoesNotShareTheFolderOfTheJournalSendsNothing(t *testing.T) {
 	refuses := func(d *letters.Desk, writer string) {
 		t.Helper()
 		sent, held := w.sends(d)
-		if sent != 0 || !strings.Contains(held, "is not shared") || !strings.Contains(held, "node "+writer) || !strings.Contains(held, "go on without it here") {
+		if sent != 0 || !strings.Contains(held, "is not shared") || !strings.Contains(held, "node "+writer) ||
+			!strings.Contains(held, "go on without it here") {
 			t.Errorf("%s sent %d letters, and says %q", d.Settings.Node, sent, held)
 		}
 		var unshared *letters.NotSharedError
@@ -84,7 +85,8 @@ func TestANodeThatDoesNotShareTheFolderOfTheJournalSendsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.sends(first)
-	if _, held := w.sends(w.node("n3", filepath.Join(dir, "3"))); !strings.Contains(held, "is a copy of the one that the nodes share") {
+	if _, held := w.sends(w.node("n3", filepath.Join(dir, "3"))); !strings.Contains(held,
+		"is a copy of the one that the nodes share") {
 		t.Errorf("a copy of the folder is taken for it: %q", held)
 	}
 	other.Settings.Journal = first.Settings.Journal
@@ -194,10 +196,13 @@ func TestThreeNodesThatAreKilledSendNoLetterTwiceAndLoseNone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	points := []letters.Point{letters.Marked, letters.Looked, letters.Frozen, outbox.Begun, outbox.Ended, outbox.Ready, letters.Marked, outbox.Posted, ""}
+	points := []letters.Point{letters.Marked, letters.Looked, letters.Frozen, outbox.Begun, outbox.Ended, outbox.Ready,
+		letters.Marked, outbox.Posted, ""}
 	for i, at := range points {
 		cmd := exec.Command(exe)
-		cmd.Env = append(os.Environ(), killed+"="+strings.Join([]string{w.path, w.box.Address, w.clock().Format(time.RFC3339), string(at), nodes[i%3], filepath.Join(folder, "letters"), dsn}, "|"))
+		cmd.Env = append(os.Environ(),
+			killed+"="+strings.Join([]string{w.path, w.box.Address, w.clock().Format(time.RFC3339), string(at), nodes[i%3],
+				filepath.Join(folder, "letters"), dsn}, "|"))
 		cmd.Stderr = os.Stderr
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

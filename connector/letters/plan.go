@@ -114,7 +114,8 @@ func (p *Plan) waiting() int {
 
 // Alone returns the waiting letters to these payers, for any reason to wait, as a separate batch.
 func (p *Plan) Alone(records []state.RecordID) (b Batch) {
-	b.Letters = append(b.Letters, connector.Filter(p.Next, func(x Next) bool { return x.What == Waits && slices.Contains(records, x.RecordID) })...)
+	b.Letters = append(b.Letters,
+		connector.Filter(p.Next, func(x Next) bool { return x.What == Waits && slices.Contains(records, x.RecordID) })...)
 	b.Hash = hashOf(b.Letters)
 	return b
 }
@@ -137,7 +138,9 @@ func (d *Desk) Look(ctx context.Context) (*Plan, error) {
 		b.payers[i] = nil // its facts are no longer needed
 		v := d.Settings.due(f, d.today(p, f.Connection))
 		_, days := d.Settings.step(f, d.today(p, f.Connection))
-		p.Next = append(p.Next, Next{Days: days, RecordID: f.RecordID, MandateID: f.MandateID, Verdict: v, Recipient: f.Recipient, Language: f.Language, Setup: p.setups[f.Connection], LastAt: b.last[f.MandateID], Sent: b.sent[f.MandateID]})
+		p.Next = append(p.Next, Next{Days: days, RecordID: f.RecordID, MandateID: f.MandateID, Verdict: v,
+			Recipient: f.Recipient, Language: f.Language, Setup: p.setups[f.Connection], LastAt: b.last[f.MandateID],
+			Sent: b.sent[f.MandateID]})
 	}
 	oneADay(p, Due, Waits)
 	d.approved(p, b)
@@ -181,7 +184,8 @@ func (d *Desk) approved(p *Plan, b *books) {
 		if x.What != Due && !(x.What == Waits && slices.Contains(held, x.Why)) {
 			continue
 		}
-		at, known := b.approvals.Letters[state.ApprovedLetter{Setup: x.Setup, MandateID: x.MandateID, Step: x.Step, Recipient: x.Recipient}]
+		at, known := b.approvals.Letters[state.ApprovedLetter{Setup: x.Setup, MandateID: x.MandateID, Step: x.Step,
+			Recipient: x.Recipient}]
 		if known && !at.After(p.At) {
 			x.What, x.Why = Due, ""
 			b.letGo[x.MandateID] = true
@@ -220,7 +224,8 @@ func (d *Desk) batch(p *Plan, b *books) {
 		}
 	}
 	if p.changed = changed > max(fewChanged, known/shareChanged); p.changed {
-		brakes = append(brakes, Brake{WhyChanged, fmt.Sprintf("%d of %d addresses changed since the letters before.", changed, known)})
+		brakes = append(brakes, Brake{WhyChanged,
+			fmt.Sprintf("%d of %d addresses changed since the letters before.", changed, known)})
 	}
 	due := 0
 	for _, x := range p.Next {
@@ -229,7 +234,8 @@ func (d *Desk) batch(p *Plan, b *books) {
 		}
 	}
 	if most := max(fewLetters, timesAsMany*b.lastDay); due > 0 && due+b.todays > most {
-		brakes = append(brakes, Brake{WhyMany, fmt.Sprintf("It would be %d letters today; on the last day with letters there were %d.", due+b.todays, b.lastDay)})
+		brakes = append(brakes, Brake{WhyMany,
+			fmt.Sprintf("It would be %d letters today; on the last day with letters there were %d.", due+b.todays, b.lastDay)})
 	}
 	setups, waiting := map[string]bool{}, 0
 	for i := range p.Next {
@@ -258,7 +264,8 @@ func (d *Desk) batch(p *Plan, b *books) {
 	}
 	slices.Sort(p.Batch.Setups)
 	if len(setups) > 0 {
-		brakes = append(brakes, Brake{WhyApproval, "They are the first with these templates, this sender, this mapping, this connection or this ledger."})
+		brakes = append(brakes, Brake{WhyApproval,
+			"They are the first with these templates, this sender, this mapping, this connection or this ledger."})
 	}
 	p.Batch.Why, p.Batch.Hash = brakes, hashOf(p.Batch.Letters)
 }
@@ -273,7 +280,8 @@ func hashOf(letters []Next) string {
 		sorted[i] = &letters[i]
 	}
 	slices.SortFunc(sorted, func(a, b *Next) int {
-		return cmp.Or(strings.Compare(a.Setup, b.Setup), strings.Compare(a.MandateID, b.MandateID), cmp.Compare(a.Step, b.Step))
+		return cmp.Or(strings.Compare(a.Setup, b.Setup), strings.Compare(a.MandateID, b.MandateID),
+			cmp.Compare(a.Step, b.Step))
 	})
 	batch := outbox.Batch{}
 	for _, x := range sorted {
@@ -336,7 +344,8 @@ func (d *Desk) setup(connection string, s state.LetterSources, desk state.Letter
 		templates = d.Settings.Templates.Version()
 	}
 	sum := sha256.Sum256([]byte(strings.Join([]string{
-		templates, d.Settings.From, d.Settings.ReplyTo, fmt.Sprint(d.Settings.Test), d.Settings.TestTo, connection, s.Source, s.Mapping, desk.RestoredAt.String(), desk.GoneOnAt.String(),
+		templates, d.Settings.From, d.Settings.ReplyTo, fmt.Sprint(d.Settings.Test), d.Settings.TestTo, connection, s.Source,
+		s.Mapping, desk.RestoredAt.String(), desk.GoneOnAt.String(),
 	}, "\x00")))
 	return hex.EncodeToString(sum[:])[:32]
 }
@@ -393,8 +402,10 @@ func (d *Desk) payers(ctx context.Context, now time.Time, p *Plan, b *books, h *
 			return nil
 		}
 		f := &facts{
-			RecordID: s.RecordID, MandateID: s.Mandate.ID, Recipient: recipient, Address: address, Can: standing.CanBeInvited(s), LetBe: s.LetBe,
-			Language: d.language(language, d.Settings.Language[s.Connection]), LinkAt: s.Mandate.LinkAt, Stops: stops.of(s.RecordID, recipient), Steps: h.letters[s.Mandate.ID],
+			RecordID: s.RecordID, MandateID: s.Mandate.ID, Recipient: recipient, Address: address, Can: standing.CanBeInvited(s),
+			LetBe:    s.LetBe,
+			Language: d.language(language, d.Settings.Language[s.Connection]), LinkAt: s.Mandate.LinkAt,
+			Stops: stops.of(s.RecordID, recipient), Steps: h.letters[s.Mandate.ID],
 		}
 		d.told(f, h)
 		f.First, f.Last, f.LastThere = h.first[f.MandateID], h.last[f.RecordID], h.lastThere[recipient]
@@ -434,7 +445,8 @@ func (d *Desk) told(f *facts, h *history) {
 		if f.Steps == nil {
 			f.Steps = map[int]*state.Letter{}
 		}
-		f.Steps[step] = &state.Letter{MandateID: f.MandateID, Step: step, RecordID: f.RecordID, Recipient: t.Recipient, State: state.MessageUnclear, SendingAt: t.At}
+		f.Steps[step] = &state.Letter{MandateID: f.MandateID, Step: step, RecordID: f.RecordID, Recipient: t.Recipient,
+			State: state.MessageUnclear, SendingAt: t.At}
 		h.reached(f.MandateID, f.RecordID, DayOf(t.At.In(d.Settings.zone(f.Connection))))
 	}
 }
@@ -448,7 +460,8 @@ type stopIndex struct {
 }
 
 func (d *Desk) stops(ctx context.Context) (x stopIndex, err error) {
-	x = stopIndex{connections: map[string][]state.LetterStop{}, payers: map[state.RecordID][]state.LetterStop{}, addresses: map[string][]state.LetterStop{}}
+	x = stopIndex{connections: map[string][]state.LetterStop{}, payers: map[state.RecordID][]state.LetterStop{},
+		addresses: map[string][]state.LetterStop{}}
 	stops, err := d.Ledger.LetterStops(ctx)
 	for _, s := range stops {
 		switch s.Scope {

@@ -122,7 +122,8 @@ func TestAddressesThatMoveOnADayWithoutLettersWaitForAPerson(t *testing.T) {
 	if came := w.got()[20:]; len(came) > 0 {
 		t.Errorf("to addresses that had moved came:\n%s", strings.Join(came, "\n"))
 	}
-	if got := w.look().Batch; len(got.Letters) != 20 || !slices.ContainsFunc(got.Why, func(b letters.Brake) bool { return b.Why == letters.WhyChanged }) {
+	if got := w.look().Batch; len(got.Letters) != 20 ||
+		!slices.ContainsFunc(got.Why, func(b letters.Brake) bool { return b.Why == letters.WhyChanged }) {
 		t.Errorf("%d letters wait because of %+v", len(got.Letters), got.Why)
 	}
 }

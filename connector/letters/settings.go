@@ -85,7 +85,8 @@ type Settings struct {
 	Journal string   // the path of the journal
 
 	JournalWithin connector.Within // the folder that must contain it
-	Node          string           // the node that sends, which shares the folder of the journal with others; "" for a ledger that is a file
+	// the node that sends, which shares the folder of the journal with others; "" for a ledger that is a file
+	Node string
 
 	Templates Templates
 	Post      Post

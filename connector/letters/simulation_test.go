@@ -96,7 +96,8 @@ type truth struct {
 }
 
 func newSimulation(t testing.TB, seed uint64, v variant) *simulation {
-	s := &simulation{world: newWorld(t), seed: seed, drawn: rand.New(rand.NewPCG(seed, 7)), variant: v, dies: -1, again: map[string]int{}, counts: map[string]int{}}
+	s := &simulation{world: newWorld(t), seed: seed, drawn: rand.New(rand.NewPCG(seed, 7)), variant: v, dies: -1,
+		again: map[string]int{}, counts: map[string]int{}}
 	s.trust.lost, s.trust.approved = map[string]bool{}, map[string]bool{}
 	s.commit = func(done bool) error { return s.passes(fmt.Sprintf("commit, done %v", done)) }
 	s.arm()
@@ -163,7 +164,8 @@ func (p *wire) Send(_ context.Context, _, to string, message []byte) (string, er
 	case roll < 3:
 		return "", &mail.RefusedError{Stage: mail.AtRecipient, Answer: mail.Answer{Code: 550, Enhanced: "5.7.1", Text: "no"}}
 	case roll < 8:
-		return "", &mail.DeferredError{Stage: mail.AtRecipient, Answer: mail.Answer{Code: 451, Enhanced: "4.3.0", Text: "later"}}
+		return "", &mail.DeferredError{Stage: mail.AtRecipient,
+			Answer: mail.Answer{Code: 451, Enhanced: "4.3.0", Text: "later"}}
 	case roll < 11:
 		return "", &mail.NotSentError{Stage: mail.AtConnection, Err: errors.New("cut")}
 	case roll < 14:
@@ -196,7 +198,8 @@ func (s *simulation) takes(to string, message []byte) {
 		return
 	}
 	words := strings.Split(strings.TrimSpace(text.String()), ", ")
-	got := taken{message: m.Header.Get("Message-Id"), to: to, name: words[0], link: words[len(words)-1], at: s.true(), clock: s.clock()}
+	got := taken{message: m.Header.Get("Message-Id"), to: to, name: words[0], link: words[len(words)-1], at: s.true(),
+		clock: s.clock()}
 	s.tell("a letter to %s about %s, %s", got.to, got.link, m.Header.Get("Subject"))
 	s.judge(got)
 	s.took = append(s.took, got)
@@ -230,7 +233,8 @@ func (s *simulation) judge(got taken) {
 		s.fault("nobody has read letters like it")
 	}
 	if s.trust.restored || s.trust.reset || s.trust.paused || s.clock().Before(s.trust.caughtUp) {
-		s.fault("it left although letters wait for a person: put back %v, clock set %v, paused %v", s.trust.restored, s.trust.reset, s.trust.paused)
+		s.fault("it left although letters wait for a person: put back %v, clock set %v, paused %v", s.trust.restored,
+			s.trust.reset, s.trust.paused)
 	}
 	same, today := 0, 0
 	for _, t := range s.took {
@@ -240,7 +244,8 @@ func (s *simulation) judge(got taken) {
 		if got.at.Sub(t.at) < 24*time.Hour {
 			today++
 		}
-		days := max(daysBetween(t.at, got.at), daysBetween(t.clock, got.clock)) // a clock that a person has said to go on by counts
+		// a clock that a person has said to go on by counts
+		days := max(daysBetween(t.at, got.at), daysBetween(t.clock, got.clock))
 		if t.to == got.to && t.message != got.message && days < 3 && !s.trust.lost[t.message] && s.again[t.message] == 0 {
 			s.fault("the address had one %d days before", days)
 		}
@@ -253,7 +258,8 @@ func (s *simulation) judge(got taken) {
 	}
 	s.record()
 	if !slices.ContainsFunc(s.truths, func(t truth) bool {
-		return t.link == got.link && strings.Contains(t.emails, " "+got.to+" ") && t.status == connector.MandateCreated && t.customerIsThere && s.until(t).After(got.at.Add(-lookIsGood))
+		return t.link == got.link && strings.Contains(t.emails, " "+got.to+" ") && t.status == connector.MandateCreated &&
+			t.customerIsThere && s.until(t).After(got.at.Add(-lookIsGood))
 	}) {
 		s.fault("within %s the service had no open mandate with this link and the address %s", lookIsGood, got.to)
 	}
@@ -309,10 +315,12 @@ func (s *simulation) record() {
 // remembering is a reader that shows what the ledger knows.
 type remembering struct{ *simulation }
 
-func (r remembering) Look(ctx context.Context, billingID string, _ connector.Cause, _ string) (out *connector.RemoteCustomer, err error) {
+func (r remembering) Look(ctx context.Context, billingID string, _ connector.Cause,
+	_ string) (out *connector.RemoteCustomer, err error) {
 	err = r.ledger.EachStanding(ctx, "", func(f state.Standing) error {
 		if f.BillingID == billingID && f.Label != nil {
-			out = &connector.RemoteCustomer{ID: billingID, Emails: []string{f.Label.Email}, ExternalData: f.Key.Pairs(), Mandate: &connector.Mandate{ID: f.Mandate.ID, Status: f.Mandate.Status}}
+			out = &connector.RemoteCustomer{ID: billingID, Emails: []string{f.Label.Email}, ExternalData: f.Key.Pairs(),
+				Mandate: &connector.Mandate{ID: f.Mandate.ID, Status: f.Mandate.Status}}
 		}
 		return nil
 	})

@@ -53,7 +53,8 @@ func (s *simulation) revive() {
 func (s *simulation) read() {
 	text := s.mapping
 	if s.wrong {
-		text = strings.Replace(text, "{name: trim(Name), email: lower(trim(Email))}", "name: trim(Name)\n      email: '\"other\" + lower(trim(Email))'", 1)
+		text = strings.Replace(text, "{name: trim(Name), email: lower(trim(Email))}",
+			"name: trim(Name)\n      email: '\"other\" + lower(trim(Email))'", 1)
 	}
 	m, err := mapping.Load("mapping.yaml", []byte(text), s.books.info())
 	if err != nil {
@@ -62,9 +63,11 @@ func (s *simulation) read() {
 	s.version = m.Version()
 	ctx := context.Background()
 	for range 2 {
-		if _, err := s.syncer.Run(ctx, syncer.Connection{Name: "acme", Source: s.books, Info: s.books.info(), Mapping: m}, syncer.Options{
-			Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test", Approve: func(state.Plan) (bool, error) { return !s.wrong, nil },
-		}); err != nil {
+		if _, err := s.syncer.Run(ctx, syncer.Connection{Name: "acme", Source: s.books, Info: s.books.info(), Mapping: m},
+			syncer.Options{
+				Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test",
+				Approve: func(state.Plan) (bool, error) { return !s.wrong, nil },
+			}); err != nil {
 			s.tell("the books were not read: %v", err)
 		}
 	}
@@ -241,7 +244,8 @@ func (s *simulation) approves() {
 // backs makes a backup.
 func (s *simulation) backs() {
 	journal, _ := os.ReadFile(s.desk.Settings.Journal) // none is as good
-	s.old = &older{ledger: s.backup(), journal: journal, took: len(s.took), approved: maps.Clone(s.trust.approved), paused: s.trust.paused}
+	s.old = &older{ledger: s.backup(), journal: journal, took: len(s.took), approved: maps.Clone(s.trust.approved),
+		paused: s.trust.paused}
 	s.tell("a backup is made")
 }
 
@@ -303,7 +307,8 @@ func (s *simulation) sets() {
 // words is a person who finds out what became of an unclear letter.
 func (s *simulation) words(ctx context.Context) {
 	var unclear []state.Letter
-	_ = s.ledger.EachLetter(ctx, state.MessageUnclear, func(l state.Letter) error { unclear = append(unclear, l); return nil })
+	_ = s.ledger.EachLetter(ctx, state.MessageUnclear,
+		func(l state.Letter) error { unclear = append(unclear, l); return nil })
 	if len(unclear) == 0 {
 		return
 	}

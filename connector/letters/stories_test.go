@@ -20,7 +20,8 @@ func TestALadderOverDays(t *testing.T) {
 	t.Parallel()
 	w := begun(t, 1)
 	w.days(45)
-	w.wantGot("11-23 payer0@bakery0.io invitation", "11-26 payer0@bakery0.io reminder", "11-30 payer0@bakery0.io reminder", "12-07 payer0@bakery0.io reminder", "12-23 payer0@bakery0.io last_reminder")
+	w.wantGot("11-23 payer0@bakery0.io invitation", "11-26 payer0@bakery0.io reminder", "11-30 payer0@bakery0.io reminder",
+		"12-07 payer0@bakery0.io reminder", "12-23 payer0@bakery0.io last_reminder")
 	if got := w.look().Next[0]; got.What != letters.Finished || got.Why != letters.WhyOver || got.Sent != 5 {
 		t.Errorf("at the end it stands %+v", got)
 	}
@@ -185,7 +186,8 @@ func TestAnswersOfTheMailServer(t *testing.T) {
 func TestAProcessThatDiesAtAnyStepSendsNothingTwice(t *testing.T) {
 	t.Parallel()
 	died := errors.New("the process died")
-	for _, at := range []letters.Point{letters.Looked, letters.Frozen, outbox.Begun, outbox.Ready, outbox.Posted, outbox.Ended} {
+	for _, at := range []letters.Point{letters.Looked, letters.Frozen, outbox.Begun, outbox.Ready, outbox.Posted,
+		outbox.Ended} {
 		t.Run(string(at), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
@@ -205,7 +207,8 @@ func TestAProcessThatDiesAtAnyStepSendsNothingTwice(t *testing.T) {
 			w.days(1)
 			w.noDoubles()
 			unclear := at == outbox.Begun || at == outbox.Ready || at == outbox.Posted
-			if got := w.letter("c000")[0].State; unclear != (got == state.MessageUnclear) || !unclear && got != state.MessageSent {
+			if got := w.letter("c000")[0].State; unclear != (got == state.MessageUnclear) || !unclear &&
+				got != state.MessageSent {
 				t.Errorf("the letter is %s", got)
 			}
 			if got := w.letter("c001")[0].State; got != state.MessageSent {
@@ -298,7 +301,8 @@ func TestAMailServerThatRefusesOneAfterAnotherIsAskedNoMore(t *testing.T) {
 	asked := 0
 	w.desk.Settings.Post = postFunc(func() error {
 		asked++
-		return &post.RefusedError{Stage: post.AtMessage, Answer: post.Answer{Code: 554, Enhanced: "5.7.1", Text: "rejected by policy"}}
+		return &post.RefusedError{Stage: post.AtMessage,
+			Answer: post.Answer{Code: 554, Enhanced: "5.7.1", Text: "rejected by policy"}}
 	})
 	w.send()
 	w.days(2)

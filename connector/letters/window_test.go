@@ -16,7 +16,8 @@ func TestAWindowOpensOnItsDaysBetweenItsTimes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := Settings{Window: w, Zones: map[string]*time.Location{"uk": london}, Holidays: map[string][]Day{"uk": {{2026, 8, 31}}, "": {{2026, 5, 1}}}}
+	s := Settings{Window: w, Zones: map[string]*time.Location{"uk": london},
+		Holidays: map[string][]Day{"uk": {{2026, 8, 31}}, "": {{2026, 5, 1}}}}
 	for _, tt := range []struct {
 		connection, at string
 		want           bool
@@ -44,7 +45,8 @@ func TestAWindowOpensOnItsDaysBetweenItsTimes(t *testing.T) {
 		if got := s.isOpen(tt.connection, at); got != tt.want {
 			t.Errorf("open for %s at %s: %v, want %v", tt.connection, tt.at, got, tt.want)
 		}
-		if got := s.opens(tt.connection, at); got.Equal(at) != tt.want || got.Before(at) || !s.isOpen(tt.connection, got) || s.isOpen(tt.connection, got.Add(-time.Minute)) && !tt.want {
+		if got := s.opens(tt.connection, at); got.Equal(at) != tt.want || got.Before(at) || !s.isOpen(tt.connection, got) ||
+			s.isOpen(tt.connection, got.Add(-time.Minute)) && !tt.want {
 			t.Errorf("for %s at %s it opens at %s", tt.connection, tt.at, got)
 		}
 	}

@@ -53,7 +53,8 @@ type books struct{ records []connector.Record }
 
 func (b *books) info() connector.SourceInfo {
 	text := func(name string) connector.Field { return connector.Field{Name: name, Type: connector.TypeText} }
-	return connector.SourceInfo{Kind: "books", Snapshot: true, Fields: []connector.Field{text("No"), text("Name"), text("Email")}}
+	return connector.SourceInfo{Kind: "books", Snapshot: true,
+		Fields: []connector.Field{text("No"), text("Name"), text("Email")}}
 }
 
 func (b *books) Customers(context.Context, time.Time) iter.Seq2[connector.Page, error] {
@@ -92,7 +93,8 @@ func newWorld(t testing.TB) *world {
 // newWorldOn is a world whose ledger is made by a function.
 func newWorldOn(t testing.TB, ledger func(path string)) *world {
 	t.Helper()
-	w := &world{t: t, now: monday, books: &books{}, box: mailtest.New(t, post.NoTLS), path: filepath.Join(t.TempDir(), "payersync.db"), mapping: `version: 1
+	w := &world{t: t, now: monday, books: &books{}, box: mailtest.New(t, post.NoTLS),
+		path: filepath.Join(t.TempDir(), "payersync.db"), mapping: `version: 1
 source: books
 key: {customerNo: No}
 customer:
@@ -102,13 +104,15 @@ customer:
 mandate:
   request: "true"
 `}
-	w.service = sandbox.New(sandbox.Options{Now: w.clock, Seed: 1, PublicURL: "http://localhost", Switches: sandbox.Switches{Migrating: true}})
+	w.service = sandbox.New(sandbox.Options{Now: w.clock, Seed: 1, PublicURL: "http://localhost",
+		Switches: sandbox.Switches{Migrating: true}})
 	client := transport.New(transport.Options{Base: w.service.RoundTripper(), Retries: -1, MaxInFlight: 8, Now: w.clock})
 	t.Cleanup(client.Close)
 	var err error
 	if w.billing, err = billing.New(billing.Config{
-		BaseURL: "http://localhost/api", AuthURL: "/oauth2/token", ClientID: "sandbox", ClientSecret: connector.NewSecret("sandbox-secret"),
-		RedirectURL: "https://app.example.com/signed", Dialect: billing.Standard(), HTTP: client, Now: w.clock,
+		BaseURL: "http://localhost/api", AuthURL: "/oauth2/token", ClientID: "sandbox",
+		ClientSecret: connector.NewSecret("sandbox-secret"),
+		RedirectURL:  "https://app.example.com/signed", Dialect: billing.Standard(), HTTP: client, Now: w.clock,
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -134,18 +138,22 @@ func (w *world) advance(d time.Duration) {
 func (w *world) open() {
 	w.t.Helper()
 	var err error
-	if w.ledger, err = state.Open(context.Background(), state.Options{Path: w.path, KeyFile: w.path + ".key", Now: w.clock, Commit: func(done bool) error {
-		if w.commit == nil {
-			return nil
-		}
-		return w.commit(done)
-	}}); err != nil {
+	if w.ledger, err = state.Open(context.Background(),
+		state.Options{Path: w.path, KeyFile: w.path + ".key", Now: w.clock, Commit: func(done bool) error {
+			if w.commit == nil {
+				return nil
+			}
+			return w.commit(done)
+		}}); err != nil {
 		w.t.Fatal(err)
 	}
-	rec := &reconcile.Reconciler{Ledger: w.ledger, Billing: w.billing, Lookup: reconcile.Lookup{MaxAge: 24 * time.Hour, Quarantine: 15 * time.Minute}}
+	rec := &reconcile.Reconciler{Ledger: w.ledger, Billing: w.billing,
+		Lookup: reconcile.Lookup{MaxAge: 24 * time.Hour, Quarantine: 15 * time.Minute}}
 	w.syncer = &syncer.Syncer{Ledger: w.ledger, Billing: w.billing, Reconciler: rec, Settings: syncer.Settings{
 		Workers: 4, ProbeAfter: 15 * time.Minute, Overlap: 5 * time.Minute, Grace: 20 * time.Second,
-		Guards: syncer.Guards{MaxChanges: syncer.Limit{Percent: 100}, MaxChangesFloor: 10000, MaxCreates: 10000, MaxIdentity: syncer.Limit{Percent: 100}, MaxMissing: syncer.Limit{Percent: 100}, MaxHolds: syncer.Limit{Percent: 100}},
+		Guards: syncer.Guards{MaxChanges: syncer.Limit{Percent: 100}, MaxChangesFloor: 10000, MaxCreates: 10000,
+			MaxIdentity: syncer.Limit{Percent: 100}, MaxMissing: syncer.Limit{Percent: 100},
+			MaxHolds: syncer.Limit{Percent: 100}},
 	}}
 	server := w.box.Server(post.NoTLS)
 	settings := letterSettings(w.path, &server)
@@ -164,8 +172,10 @@ func letterSettings(path string, server *post.Server) letters.Settings {
 		panic(err)
 	}
 	return letters.Settings{
-		Sender: letters.SenderPayersync, From: "Harbour Bakery <accounts@harbour.io>", Address: "accounts@harbour.io", LinkHosts: []string{"localhost"}, Languages: []string{"en", "de"},
-		Steps: []int{0, 3, 7, 14, 30}, Window: window, PerMinute: 20, PerDay: 500, Own: []string{"harbour.io"}, Journal: path + ".letters", Templates: plain{"1"}, Post: server,
+		Sender: letters.SenderPayersync, From: "Harbour Bakery <accounts@harbour.io>", Address: "accounts@harbour.io",
+		LinkHosts: []string{"localhost"}, Languages: []string{"en", "de"},
+		Steps: []int{0, 3, 7, 14, 30}, Window: window, PerMinute: 20, PerDay: 500, Own: []string{"harbour.io"},
+		Journal: path + ".letters", Templates: plain{"1"}, Post: server,
 	}
 }
 
@@ -186,9 +196,11 @@ func (w *world) sync() {
 		w.t.Fatal(err)
 	}
 	for range 2 { // what was created is confirmed by the next
-		res, err := w.syncer.Run(context.Background(), syncer.Connection{Name: "acme", Source: w.books, Info: w.books.info(), Mapping: m}, syncer.Options{
-			Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test", Approve: func(state.Plan) (bool, error) { return true, nil },
-		})
+		res, err := w.syncer.Run(context.Background(),
+			syncer.Connection{Name: "acme", Source: w.books, Info: w.books.info(), Mapping: m}, syncer.Options{
+				Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test",
+				Approve: func(state.Plan) (bool, error) { return true, nil },
+			})
 		if err != nil || res.Err != nil {
 			w.t.Fatalf("sync: %v, %v", err, res.Err)
 		}
@@ -284,7 +296,8 @@ func (w *world) got() (out []string) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		out = append(out, fmt.Sprintf("%s %s %s", date.Format("01-02"), strings.Join(m.To, " "), parsed.Header.Get("Subject")))
+		out = append(out, fmt.Sprintf("%s %s %s", date.Format("01-02"), strings.Join(m.To, " "),
+			parsed.Header.Get("Subject")))
 	}
 	return out
 }

@@ -132,14 +132,16 @@ func (t *conversation) check(message []byte) error {
 	if err := CheckAddress(t.to); err != nil {
 		return fmt.Errorf("the recipient: %w", err)
 	}
-	if lines := bytes.Count(message, []byte("\r\n")); bytes.Count(message, []byte("\r")) != lines || bytes.Count(message, []byte("\n")) != lines || bytes.IndexByte(message, 0) >= 0 {
+	if lines := bytes.Count(message, []byte("\r\n")); bytes.Count(message, []byte("\r")) != lines ||
+		bytes.Count(message, []byte("\n")) != lines || bytes.IndexByte(message, 0) >= 0 {
 		return errors.New("the message has a line that does not end as lines of mail do, and servers read such ones in different ways")
 	}
 	return nil
 }
 
 func (t *conversation) dial(ctx context.Context) (net.Conn, error) {
-	conn, err := t.server.Reach.Dialer(positive(t.server.Patience, defaultPatience)/4).DialContext(ctx, "tcp", t.server.Addr)
+	conn, err := t.server.Reach.Dialer(positive(t.server.Patience, defaultPatience)/4).DialContext(ctx, "tcp",
+		t.server.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("the mail server %s cannot be reached: %w", t.server.Addr, err)
 	}
@@ -266,7 +268,8 @@ func (t *conversation) failed(err error) error {
 	case said.Code >= 400 && said.Code < 500:
 		return &DeferredError{t.stage, a}
 	}
-	return &NotSentError{t.stage, fmt.Errorf("the mail server answered %s with %s, which is neither yes nor no", t.stage, a)}
+	return &NotSentError{t.stage,
+		fmt.Errorf("the mail server answered %s with %s, which is neither yes nor no", t.stage, a)}
 }
 
 // clean returns a server's answer safe to show: some repeat the client's input.

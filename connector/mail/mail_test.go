@@ -73,8 +73,10 @@ func TestWhatAServerSaysIsANoForNowOrForGood(t *testing.T) {
 	for _, tt := range []struct {
 		step  mailtest.Step
 		stage mail.Stage
-	}{{mailtest.AtHello, mail.AtGreeting}, {mailtest.AtSignIn, mail.AtSignIn}, {mailtest.AtMail, mail.AtSender}, {mailtest.AtRcpt, mail.AtRecipient}, {mailtest.AtData, mail.AtMessage}} {
-		for code, word := range map[int]string{421: "deferred", 450: "deferred", 452: "deferred", 550: "refused", 554: "refused"} {
+	}{{mailtest.AtHello, mail.AtGreeting}, {mailtest.AtSignIn, mail.AtSignIn}, {mailtest.AtMail, mail.AtSender},
+		{mailtest.AtRcpt, mail.AtRecipient}, {mailtest.AtData, mail.AtMessage}} {
+		for code, word := range map[int]string{421: "deferred", 450: "deferred", 452: "deferred", 550: "refused",
+			554: "refused"} {
 			t.Run(fmt.Sprintf("%d at %s", code, tt.step), func(t *testing.T) {
 				t.Parallel()
 				box := mailtest.New(t, mail.ImplicitTLS)
@@ -84,7 +86,8 @@ func TestWhatAServerSaysIsANoForNowOrForGood(t *testing.T) {
 				if got, want := outcome(err), word+" at "+string(tt.stage); got != want {
 					t.Fatalf("it is %s (%v), want %s", got, err, want)
 				}
-				if says := fmt.Sprintf("did not take %s: %d 5.1.1 says the server", tt.stage, code); !strings.Contains(err.Error(), says) {
+				if says := fmt.Sprintf("did not take %s: %d 5.1.1 says the server", tt.stage, code); !strings.Contains(err.Error(),
+					says) {
 					t.Errorf("it is told as %q, want %q", err, says)
 				}
 				var refused *mail.RefusedError
@@ -102,7 +105,8 @@ func TestWhatAServerSaysIsANoForNowOrForGood(t *testing.T) {
 func TestOnlyWhatIsSaidOfTheMessageIsSaidOfThePayer(t *testing.T) {
 	t.Parallel()
 	for stage, want := range map[mail.Stage]bool{
-		mail.AtConnection: false, mail.AtGreeting: false, mail.AtEncryption: false, mail.AtSignIn: false, mail.AtSender: false,
+		mail.AtConnection: false, mail.AtGreeting: false, mail.AtEncryption: false, mail.AtSignIn: false,
+		mail.AtSender:    false,
 		mail.AtRecipient: true, mail.AtMessage: true,
 	} {
 		if stage.OfThisMessage() != want {
@@ -236,7 +240,8 @@ func TestAServerThatNeverAnswersIsGivenUp(t *testing.T) {
 		t.Run(fmt.Sprint(n, " answers"), func(t *testing.T) {
 			t.Parallel()
 			s := script(t, true, answers...)
-			server := &mail.Server{Addr: s.address, TLS: mail.NoTLS, Patience: 300 * time.Millisecond, Verdict: 300 * time.Millisecond}
+			server := &mail.Server{Addr: s.address, TLS: mail.NoTLS, Patience: 300 * time.Millisecond,
+				Verdict: 300 * time.Millisecond}
 			_, err := server.Send(t.Context(), from, to, []byte(message))
 			if got := outcome(err); !strings.HasPrefix(got, want) {
 				t.Errorf("it is %s (%v), want %s", got, err, want)
@@ -254,7 +259,8 @@ func TestAnEndedContextKeepsTheMessageBack(t *testing.T) {
 		box.FailBy(step, func() error { cancel(); return nil })
 		server := box.Server(mail.NoTLS)
 		_, err := server.Send(ctx, from, to, []byte(message))
-		if got := outcome(err); !strings.HasPrefix(got, "not sent") || !errors.Is(err, context.Canceled) || len(box.Received()) != 0 {
+		if got := outcome(err); !strings.HasPrefix(got, "not sent") || !errors.Is(err, context.Canceled) ||
+			len(box.Received()) != 0 {
 			t.Errorf("stopped at %s: it is %s (%v)", step, got, err)
 		}
 	}
@@ -311,8 +317,10 @@ func TestNoPasswordAndNoAddressIsInAnError(t *testing.T) {
 		t.Errorf("a wrong password is told as %v", err)
 	}
 	for _, said := range []string{
-		"<maureen@tideswell.example>: no such user", "no such user maureen", "MAUREEN at Tideswell.Example", `"maureen"@tideswell.example is gone`,
-		"maureen+tideswell.example@lists.example.net bounced", "maureen=40tideswell.example", "relay for maureen%tideswell.example, maureen",
+		"<maureen@tideswell.example>: no such user", "no such user maureen", "MAUREEN at Tideswell.Example",
+		`"maureen"@tideswell.example is gone`,
+		"maureen+tideswell.example@lists.example.net bounced", "maureen=40tideswell.example",
+		"relay for maureen%tideswell.example, maureen",
 		"user\r\n maureen@\r\n tideswell.example", "<\u202emaureen@tideswell.example>", "MÄUREEN@tideswell.example",
 		"AGFub3RoZXI= another-password YW5vdGhlci1wYXNzd29yZA==",
 	} {
@@ -331,38 +339,48 @@ func TestNoPasswordAndNoAddressIsInAnError(t *testing.T) {
 
 func TestAnAnswerIsCutAndIsOneLine(t *testing.T) {
 	t.Parallel()
-	s := script(t, false, append(untilData[:5:5], "…", "250-taken by maureen@tideswell.example", "250 "+strings.Repeat("ä", 400))...)
+	s := script(t, false, append(untilData[:5:5], "…", "250-taken by maureen@tideswell.example",
+		"250 "+strings.Repeat("ä", 400))...)
 	server := &mail.Server{Addr: s.address, TLS: mail.NoTLS}
 	answer, err := server.Send(t.Context(), from, to, []byte(message))
-	if err != nil || !strings.HasPrefix(answer, "taken by <address> ä") || len(answer) > 310 || strings.ToValidUTF8(answer, "") != answer {
+	if err != nil || !strings.HasPrefix(answer, "taken by <address> ä") || len(answer) > 310 ||
+		strings.ToValidUTF8(answer, "") != answer {
 		t.Errorf("the answer is kept as %q, %v", answer, err)
 	}
 }
 
 func TestWhatIsNotExactlyOnePlainAddressIsRefused(t *testing.T) {
 	t.Parallel()
-	for _, address := range []string{"accounts@harbour.example", "a.b+c@x-y.example.org", "root@localhost", "o'neil@example.org", "UPPER@EXAMPLE.ORG"} {
+	for _, address := range []string{"accounts@harbour.example", "a.b+c@x-y.example.org", "root@localhost",
+		"o'neil@example.org", "UPPER@EXAMPLE.ORG"} {
 		if err := mail.CheckAddress(address); err != nil {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
 	for address, want := range map[string]error{
 		"": mail.ErrNoAddress, "  ": mail.ErrNoAddress,
-		"a@example.org, b@example.org": mail.ErrManyAddresses, "a@example.org;b@example.org": mail.ErrManyAddresses, "a@b@example.org": mail.ErrManyAddresses,
+		"a@example.org, b@example.org": mail.ErrManyAddresses, "a@example.org;b@example.org": mail.ErrManyAddresses,
+		"a@b@example.org":             mail.ErrManyAddresses,
 		"a@example.org b@example.org": mail.ErrManyAddresses, "list:a@example.org;": mail.ErrManyAddresses,
 		"Maureen <a@example.org>": mail.ErrNamedAddress, "<a@example.org>": mail.ErrNamedAddress,
 		"maureen@tideßwell.example": mail.ErrForeignLetters, "a@example.org\u202e": mail.ErrForeignLetters,
-		"a": mail.ErrNotPlain, "@example.org": mail.ErrNotPlain, "a@": mail.ErrNotPlain, ".a@example.org": mail.ErrNotPlain, "a..b@example.org": mail.ErrNotPlain,
-		`"a b"@example.org`: mail.ErrNotPlain, "a b@example.org": mail.ErrNotPlain, " a@example.org": mail.ErrNotPlain, "a@example.org\r\nRCPT TO": mail.ErrNotPlain,
-		"a@[127.0.0.1]": mail.ErrNotPlain, "a@-example.org": mail.ErrNotPlain, "a@example..org": mail.ErrNotPlain, "a@example.org.": mail.ErrNotPlain,
-		"a%b.example@example.org": mail.ErrNotPlain, "b.example!a@example.org": mail.ErrNotPlain, "a@exam_ple.org": mail.ErrNotPlain, "(x)a@example.org": mail.ErrNotPlain,
-		strings.Repeat("a", 65) + "@example.org": mail.ErrNotPlain, "a@" + strings.Repeat("a.", 130) + "org": mail.ErrNotPlain,
+		"a": mail.ErrNotPlain, "@example.org": mail.ErrNotPlain, "a@": mail.ErrNotPlain, ".a@example.org": mail.ErrNotPlain,
+		"a..b@example.org":  mail.ErrNotPlain,
+		`"a b"@example.org`: mail.ErrNotPlain, "a b@example.org": mail.ErrNotPlain, " a@example.org": mail.ErrNotPlain,
+		"a@example.org\r\nRCPT TO": mail.ErrNotPlain,
+		"a@[127.0.0.1]":            mail.ErrNotPlain, "a@-example.org": mail.ErrNotPlain, "a@example..org": mail.ErrNotPlain,
+		"a@example.org.":          mail.ErrNotPlain,
+		"a%b.example@example.org": mail.ErrNotPlain, "b.example!a@example.org": mail.ErrNotPlain,
+		"a@exam_ple.org": mail.ErrNotPlain, "(x)a@example.org": mail.ErrNotPlain,
+		strings.Repeat("a", 65) + "@example.org": mail.ErrNotPlain, "a@" + strings.Repeat("a.", 130) +
+			"org": mail.ErrNotPlain,
 	} {
 		if err := mail.CheckAddress(address); !errors.Is(err, want) {
 			t.Errorf("%q: %v, want %v", address, err, want)
 		}
 		server := &mail.Server{Addr: "127.0.0.1:9", TLS: mail.NoTLS}
-		if _, err := server.Send(t.Context(), from, address, []byte(message)); !errors.Is(err, want) || outcome(err) != "not sent at the connection" {
+		if _, err := server.Send(t.Context(), from, address, []byte(message)); !errors.Is(err, want) ||
+			outcome(err) != "not sent at the connection" {
 			t.Errorf("a message to %q: %v", address, err)
 		}
 	}

@@ -93,7 +93,8 @@ func lettersAndDigits(r rune) rune {
 }
 
 // streetWords are the often shortened words of an address.
-var streetWords = strings.NewReplacer("strasse", "str", "straat", "str", "road", "rd", "street", "st", "avenue", "av", "lane", "ln", "gate", "gt", "vagen", "v", "veien", "v")
+var streetWords = strings.NewReplacer("strasse", "str", "straat", "str", "road", "rd", "street", "st", "avenue", "av",
+	"lane", "ln", "gate", "gt", "vagen", "v", "veien", "v")
 
 // street writes the first line of an address as it is compared, word for word.
 func street(s string) string {
@@ -119,7 +120,8 @@ func elsewhere(a, b string) bool {
 	}
 	noDigit := func(r rune) bool { return digit(r) < 0 }
 	numbersA, numbersB := strings.FieldsFunc(a, noDigit), strings.FieldsFunc(b, noDigit)
-	if len(numbersA) > 0 && len(numbersB) > 0 && !slices.ContainsFunc(numbersA, func(n string) bool { return slices.Contains(numbersB, n) }) {
+	if len(numbersA) > 0 && len(numbersB) > 0 &&
+		!slices.ContainsFunc(numbersA, func(n string) bool { return slices.Contains(numbersB, n) }) {
 		return true
 	}
 	a, b = strings.Join(strings.FieldsFunc(a, notLetter), ""), strings.Join(strings.FieldsFunc(b, notLetter), "")
@@ -160,7 +162,8 @@ func number(s string) string {
 		s = strings.TrimSuffix(s, suffix)
 	}
 	of := ""
-	british := len(s) == 8 && slices.Contains([]string{"SC", "NI", "OC", "SO", "NC"}, s[:2]) // SC123456 is a company of Scotland
+	// SC123456 is a company of Scotland
+	british := len(s) == 8 && slices.Contains([]string{"SC", "NI", "OC", "SO", "NC"}, s[:2])
 	if len(s) > 3 && !british && unicode.IsLetter(rune(s[0])) && unicode.IsLetter(rune(s[1])) {
 		of, s = s[:2], strings.TrimPrefix(s[2:], "E") // CHE-123.456.789
 	}
@@ -197,7 +200,8 @@ type spot struct {
 	country  string
 }
 
-func entryOf(id, full string, emails, phones []string, addresses []connector.Address, numbers []string, region string) entry {
+func entryOf(id, full string, emails, phones []string, addresses []connector.Address, numbers []string,
+	region string) entry {
 	e := entry{id: id, name: newName(full)}
 	if len(e.name.words) == 0 {
 		e.letters = strings.ToLower(strings.Join(strings.Fields(full), " "))
@@ -209,7 +213,8 @@ func entryOf(id, full string, emails, phones []string, addresses []connector.Add
 		if c := country(a.Country); c != "" {
 			region = c
 		}
-		p := spot{postcode: postcode(a.PostCode), street: street(a.Line1), city: strings.Map(lettersAndDigits, Fold(a.City)), country: country(a.Country)}
+		p := spot{postcode: postcode(a.PostCode), street: street(a.Line1), city: strings.Map(lettersAndDigits, Fold(a.City)),
+			country: country(a.Country)}
 		p.line = strings.ReplaceAll(p.street, " ", "")
 		if p != (spot{}) {
 			e.places = append(e.places, p)
@@ -236,9 +241,11 @@ func entryOfRecord(r Record, region string) entry {
 	for _, p := range r.Want.People {
 		emails, phones = append(emails, p.Email), append(phones, p.Phone)
 	}
-	e := entryOf(r.ID, r.Want.Name, emails, phones, r.Want.Addresses, slices.Concat(r.Numbers, Numbers(r.Want.ExternalData)), region)
+	e := entryOf(r.ID, r.Want.Name, emails, phones, r.Want.Addresses,
+		slices.Concat(r.Numbers, Numbers(r.Want.ExternalData)), region)
 	for _, p := range r.Want.People {
-		if n := newName(strings.TrimSpace(cmp.Or(p.Name, p.FirstName+" "+p.LastName))); len(n.words) > 1 && n.together != e.name.together {
+		if n := newName(strings.TrimSpace(cmp.Or(p.Name, p.FirstName+" "+p.LastName))); len(n.words) > 1 &&
+			n.together != e.name.together {
 			e.contacts = append(e.contacts, n)
 		}
 	}
@@ -246,5 +253,6 @@ func entryOfRecord(r Record, region string) entry {
 }
 
 func entryOfCustomer(c Customer, region string) entry {
-	return entryOf(c.ID, c.Name, c.Emails, c.Phones, c.Addresses, slices.Concat(c.Numbers, Numbers(c.ExternalData)), region)
+	return entryOf(c.ID, c.Name, c.Emails, c.Phones, c.Addresses, slices.Concat(c.Numbers, Numbers(c.ExternalData)),
+		region)
 }

@@ -22,11 +22,13 @@ func TestPhonesAreOneHoweverTheyAreWritten(t *testing.T) {
 		{"+49 30 1234567", "", "+47 30 1234567", "", false},
 	}
 	for _, tt := range tests {
-		if a, b := phone(tt.a, tt.regionA), phone(tt.b, tt.regionB); samePhone(a, b) != tt.want || samePhone(b, a) != tt.want || phoneEnd(a) == "" {
+		if a, b := phone(tt.a, tt.regionA), phone(tt.b, tt.regionB); samePhone(a, b) != tt.want ||
+			samePhone(b, a) != tt.want || phoneEnd(a) == "" {
 			t.Errorf("%q (%s) and %q (%s): %t, want %t", tt.a, a, tt.b, b, !tt.want, tt.want)
 		}
 	}
-	for _, s := range []string{"", "112", "call me", "030 123456 ext. 7", "000 0000 000", "12345678901234567890123456789012345678901234567890123"} {
+	for _, s := range []string{"", "112", "call me", "030 123456 ext. 7", "000 0000 000",
+		"12345678901234567890123456789012345678901234567890123"} {
 		if got := phone(s, "DE"); got != "" {
 			t.Errorf("phone(%q) = %q, want none", s, got)
 		}
@@ -35,7 +37,8 @@ func TestPhonesAreOneHoweverTheyAreWritten(t *testing.T) {
 
 func TestPostcodesAreOneHoweverTheyAreWritten(t *testing.T) {
 	t.Parallel()
-	for _, same := range [][]string{{"D-10115", "10115", "DE-10115", " 10115 "}, {"yo213ck", "YO21 3CK"}, {"111 29", "11129", "SE-111 29"}, {"94105-1234", "94105"}, {"1012 AB", "1012ab", "NL-1012 AB"}} {
+	for _, same := range [][]string{{"D-10115", "10115", "DE-10115", " 10115 "}, {"yo213ck", "YO21 3CK"},
+		{"111 29", "11129", "SE-111 29"}, {"94105-1234", "94105"}, {"1012 AB", "1012ab", "NL-1012 AB"}} {
 		for _, s := range same {
 			if postcode(s) != postcode(same[0]) {
 				t.Errorf("postcode(%q) = %q, and of %q it is %q", s, postcode(s), same[0], postcode(same[0]))
@@ -50,8 +53,10 @@ func TestPostcodesAreOneHoweverTheyAreWritten(t *testing.T) {
 func TestCompanyNumbersAreOneHoweverTheyAreWritten(t *testing.T) {
 	t.Parallel()
 	for _, same := range [][]string{
-		{"NO 987 654 321 MVA", "987654321"}, {"SE556012345601", "556012-3456"}, {"CHE-123.456.789 MWST", "123456789", "CHE123456789"},
-		{"FR 83 404833048", "404 833 048"}, {"DE 123 456 789", "de123456789"}, {"01234567", "1234567"}, {"SC123456", "sc 123456"},
+		{"NO 987 654 321 MVA", "987654321"}, {"SE556012345601", "556012-3456"},
+		{"CHE-123.456.789 MWST", "123456789", "CHE123456789"},
+		{"FR 83 404833048", "404 833 048"}, {"DE 123 456 789", "de123456789"}, {"01234567", "1234567"},
+		{"SC123456", "sc 123456"},
 	} {
 		for _, s := range same {
 			if got := number(s); got == "" || got != number(same[0]) {
@@ -68,7 +73,8 @@ func TestCompanyNumbersAreOneHoweverTheyAreWritten(t *testing.T) {
 
 func TestNumbersAreFoundInExternalData(t *testing.T) {
 	t.Parallel()
-	got := Numbers(map[string]string{"vatNumber": "DE123456789", "Company No.": "01234567", "orgNr": "  ", "xeroContactId": "4711", "note": "VAT"})
+	got := Numbers(map[string]string{"vatNumber": "DE123456789", "Company No.": "01234567", "orgNr": "  ",
+		"xeroContactId": "4711", "note": "VAT"})
 	if want := []string{"01234567", "DE123456789"}; !slices.Equal(got, want) {
 		t.Errorf("Numbers = %q, want %q", got, want)
 	}
@@ -112,10 +118,14 @@ func TestAnAddressHasTheSameKeyHoweverItIsWritten(t *testing.T) {
 		a, b connector.Address
 		same bool
 	}{
-		{connector.Address{Line1: "12 Quay Street", PostCode: "LS1 4AP"}, connector.Address{Line1: "12 QUAY ST.", PostCode: "ls14ap"}, true},
-		{connector.Address{Line1: "Hauptstraße 5", PostCode: "D-50667"}, connector.Address{Line1: "Hauptstr. 5", PostCode: "50667", City: "Köln"}, true},
-		{connector.Address{Line1: "12 Quay Street", PostCode: "LS1 4AP"}, connector.Address{Line1: "14 Quay Street", PostCode: "LS1 4AP"}, false},
-		{connector.Address{Line1: "12 Quay Street", PostCode: "LS1 4AP"}, connector.Address{Line1: "12 Quay Street", PostCode: "YO1 7HH"}, false},
+		{connector.Address{Line1: "12 Quay Street", PostCode: "LS1 4AP"},
+			connector.Address{Line1: "12 QUAY ST.", PostCode: "ls14ap"}, true},
+		{connector.Address{Line1: "Hauptstraße 5", PostCode: "D-50667"},
+			connector.Address{Line1: "Hauptstr. 5", PostCode: "50667", City: "Köln"}, true},
+		{connector.Address{Line1: "12 Quay Street", PostCode: "LS1 4AP"},
+			connector.Address{Line1: "14 Quay Street", PostCode: "LS1 4AP"}, false},
+		{connector.Address{Line1: "12 Quay Street", PostCode: "LS1 4AP"},
+			connector.Address{Line1: "12 Quay Street", PostCode: "YO1 7HH"}, false},
 	} {
 		if got := AddressKey(tt.a) == AddressKey(tt.b); got != tt.same {
 			t.Errorf("%v and %v have the same key: %t, want %t", tt.a, tt.b, got, tt.same)

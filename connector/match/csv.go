@@ -98,7 +98,8 @@ var columns = []column{
 }
 
 func text(name string, needed bool, at func(*Row) *string) column {
-	return column{name, needed, func(r *Row) string { return *at(r) }, func(r *Row, s string) error { *at(r) = s; return nil }}
+	return column{name, needed, func(r *Row) string { return *at(r) },
+		func(r *Row, s string) error { *at(r) = s; return nil }}
 }
 
 func setDecision(r *Row, s string) error {
@@ -148,7 +149,8 @@ var safeNumber = regexp.MustCompile(`^(0|[1-9][0-9]{0,14})$`)
 // date, such as 00123, 1E5, +49 30 1234. A text with the guard at its beginning gets a second one, so each
 // comes back as it was.
 func guarded(s string) string {
-	if sheet.IsFormula(s) || strings.HasPrefix(s, sheet.Guard) || s != "" && strings.ContainsRune(".,0123456789", rune(s[0])) && !safeNumber.MatchString(s) {
+	if sheet.IsFormula(s) || strings.HasPrefix(s, sheet.Guard) || s != "" &&
+		strings.ContainsRune(".,0123456789", rune(s[0])) && !safeNumber.MatchString(s) {
 		return sheet.Guard + s
 	}
 	return s
@@ -240,7 +242,8 @@ type Sheet struct {
 func (s Sheet) Differing(row int, ours, theirs Side) (names []string) {
 	was, now := s.Rows[row], Row{Ours: ours, Theirs: theirs}
 	for _, c := range s.header {
-		if c != nil && c.ofSide() && strings.TrimSpace(sheet.Text(c.get(&was))) != strings.TrimSpace(sheet.Text(c.get(&now))) {
+		if c != nil && c.ofSide() &&
+			strings.TrimSpace(sheet.Text(c.get(&was))) != strings.TrimSpace(sheet.Text(c.get(&now))) {
 			names = append(names, c.name)
 		}
 	}
@@ -294,7 +297,8 @@ func (f *file) wrong(line int, column, text string) {
 var separator = regexp.MustCompile(`^"?sep=.?"?\r?$`)
 
 func (f *file) read(data []byte) {
-	if bytes.HasPrefix(data, []byte{0xFF, 0xFE}) || bytes.HasPrefix(data, []byte{0xFE, 0xFF}) || bytes.IndexByte(data, 0) >= 0 {
+	if bytes.HasPrefix(data, []byte{0xFF, 0xFE}) || bytes.HasPrefix(data, []byte{0xFE, 0xFF}) ||
+		bytes.IndexByte(data, 0) >= 0 {
 		f.wrong(1, "", "the file is not UTF-8; save it as \"CSV UTF-8\"")
 		return
 	}
@@ -325,7 +329,8 @@ func (f *file) broken(err error) {
 		f.wrong(1, "", err.Error())
 		return
 	}
-	f.wrong(parse.Line, "", fmt.Sprintf("the quotes are wrong at character %d; nothing behind it could be read", parse.Column))
+	f.wrong(parse.Line, "", fmt.Sprintf("the quotes are wrong at character %d; nothing behind it could be read",
+		parse.Column))
 }
 
 // findHeader reads the header row, and finds the fitting comma.
@@ -421,7 +426,8 @@ func (f *file) take(row Row, line int) {
 		met        map[string]int
 	}{{New, Accept, f.records}, {Accept, New, f.fresh}} {
 		if first, met := other.met[row.Record]; met && row.Decision == other.says {
-			f.wrong(line, "decision", fmt.Sprintf("record %s is %s here and %s on line %d", quoted(row.Record), other.says, other.than, first))
+			f.wrong(line, "decision",
+				fmt.Sprintf("record %s is %s here and %s on line %d", quoted(row.Record), other.says, other.than, first))
 		}
 	}
 	if row.Decision == New {
@@ -429,12 +435,14 @@ func (f *file) take(row Row, line int) {
 	}
 	if row.Decision == Accept {
 		if first, met := f.customers[row.Customer]; met {
-			f.wrong(line, "decision", fmt.Sprintf("customer %s is accepted for another record on line %d already", quoted(row.Customer), first))
+			f.wrong(line, "decision",
+				fmt.Sprintf("customer %s is accepted for another record on line %d already", quoted(row.Customer), first))
 		} else {
 			f.customers[row.Customer] = line
 		}
 		if first, met := f.records[row.Record]; met {
-			f.wrong(line, "decision", fmt.Sprintf("record %s is accepted with another customer on line %d already", quoted(row.Record), first))
+			f.wrong(line, "decision",
+				fmt.Sprintf("record %s is accepted with another customer on line %d already", quoted(row.Record), first))
 		} else {
 			f.records[row.Record] = line
 		}

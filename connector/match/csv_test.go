@@ -14,10 +14,12 @@ import (
 )
 
 var (
-	side = Side{Name: "Müller; Söhne, \"Bau\"", Email: "anna@gmx.de", Phone: "+49 30 1234567", Postcode: "01067", City: "Dresden", Number: "DE123456789"}
+	side = Side{Name: "Müller; Söhne, \"Bau\"", Email: "anna@gmx.de", Phone: "+49 30 1234567", Postcode: "01067",
+		City: "Dresden", Number: "DE123456789"}
 	list = []Row{
 		{"R1", "C1", Undecided, 97, "same name; same e-mail", side, side},
-		{"00123", "1E5", Accept, 75, "name equal but for a typo", Side{Name: "=1+1", Email: "@x", Phone: "-1", City: "'quoted"}, Side{Name: "＝cmd", Postcode: "1/2"}},
+		{"00123", "1E5", Accept, 75, "name equal but for a typo",
+			Side{Name: "=1+1", Email: "@x", Phone: "-1", City: "'quoted"}, Side{Name: "＝cmd", Postcode: "1/2"}},
 		{"R3", "C3", Reject, 0, "", Side{}, Side{}},
 	}
 )
@@ -79,7 +81,8 @@ func TestAFileTellsWhatIsOtherwiseByNow(t *testing.T) {
 	if diff := cmp.Diff([]string{"record_email", "customer_city"}, sheet.Differing(1, ours, theirs)); diff != "" {
 		t.Errorf("otherwise (-want +got):\n%s", diff)
 	}
-	few, err := ReadCSV(strings.NewReader("record_id,customer_id,decision,check\nR1,C1,accept," + check("R1", "C1") + "\n"))
+	few, err := ReadCSV(strings.NewReader("record_id,customer_id,decision,check\nR1,C1,accept," + check("R1", "C1") +
+		"\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +116,8 @@ func TestNoCellBeginsWithAFormula(t *testing.T) {
 			t.Fatalf("%q is guarded as %q and comes back as %q", s, g, unguarded(g))
 		}
 	})
-	for in, want := range map[string]string{"0": "0", "1001": "1001", "00123": "'00123", "1E5": "'1E5", "12345678901234567": "'12345678901234567", "Anna": "Anna", "'x": "''x"} {
+	for in, want := range map[string]string{"0": "0", "1001": "1001", "00123": "'00123", "1E5": "'1E5",
+		"12345678901234567": "'12345678901234567", "Anna": "Anna", "'x": "''x"} {
 		if got := guarded(in); got != want {
 			t.Errorf("guarded(%q) = %q, want %q", in, got, want)
 		}
@@ -137,27 +141,37 @@ func TestEveryProblemOfAFileIsToldWithItsPlace(t *testing.T) {
 	const head = "record_id,customer_id,decision,score,check\n"
 	tests := []struct{ about, text, want string }{
 		{"nothing", "", "line 1: there is no header row with record_id, customer_id, decision and check between commas or semicolons"},
-		{"another file", "name,city\nAnna,Berlin\n", "line 1: there is no header row with record_id, customer_id, decision and check between commas or semicolons"},
-		{"no decision and no check", "record_id,customer_id\n", "line 1, column decision: the column is missing\nline 1, column check: the column is missing"},
-		{"a column twice", "record_id,customer_id,decision,check,decision\n", "line 1, column decision: the column is there twice"},
-		{"a record that is new and is not", head + row("R1", "C1", "new") + row("R1", "C2", "accept") + row("R2", "C3", "accept") + row("R2", "C4", "new"),
+		{"another file", "name,city\nAnna,Berlin\n",
+			"line 1: there is no header row with record_id, customer_id, decision and check between commas or semicolons"},
+		{"no decision and no check", "record_id,customer_id\n",
+			"line 1, column decision: the column is missing\nline 1, column check: the column is missing"},
+		{"a column twice", "record_id,customer_id,decision,check,decision\n",
+			"line 1, column decision: the column is there twice"},
+		{"a record that is new and is not", head + row("R1", "C1", "new") + row("R1", "C2", "accept") +
+			row("R2", "C3", "accept") + row("R2", "C4", "new"),
 			"line 3, column decision: record \"R1\" is accept here and new on line 2\nline 5, column decision: record \"R2\" is new here and accept on line 4"},
-		{"an unknown decision", head + row("R1", "C1", "yes"), `line 2, column decision: "yes" is no decision; write accept, reject, new or nothing`},
+		{"an unknown decision", head + row("R1", "C1", "yes"),
+			`line 2, column decision: "yes" is no decision; write accept, reject, new or nothing`},
 		{"an altered id", head + strings.Replace(row("00123", "C1", "accept"), "00123", "123", 1),
 			`line 2, column check: record_id "123" and customer_id "C1" are not as they were written: a person or a spreadsheet altered one of the three`},
 		{"ids of two rows", head + "R1,C2,accept,90," + check("R1", "C1") + "\n",
 			`line 2, column check: record_id "R1" and customer_id "C2" are not as they were written: a person or a spreadsheet altered one of the three`},
-		{"a row twice", head + row("R1", "C1", "") + row("R1", "C1", "accept"), "line 3, column record_id: the match is on line 2 already"},
+		{"a row twice", head + row("R1", "C1", "") + row("R1", "C1", "accept"),
+			"line 3, column record_id: the match is on line 2 already"},
 		{"a customer for two", head + row("R1", "C1", "accept") + row("R2", "C1", "accept"),
 			`line 3, column decision: customer "C1" is accepted for another record on line 2 already`},
 		{"two for a record", head + row("R1", "C1", "accept") + row("R1", "C2", "accept"),
 			`line 3, column decision: record "R1" is accepted with another customer on line 2 already`},
 		{"a short row", head + "R1,C1\n", "line 2: the row has 2 columns, and the header has 5"},
-		{"a score", head + strings.Replace(row("R1", "C1", ""), "90", "good", 1), `line 2, column score: "good" is no score from 0 to 100`},
-		{"quotes", head + row("R1", "C1", "") + "R\"2,C2,,90,x\n", "line 3: the quotes are wrong at character 2; nothing behind it could be read"},
-		{"another encoding", head + strings.Replace(row("R1", "C1", ""), "90", "M\xfcller", 1), `line 2, column score: the text is not UTF-8; save the file as "CSV UTF-8"`},
+		{"a score", head + strings.Replace(row("R1", "C1", ""), "90", "good", 1),
+			`line 2, column score: "good" is no score from 0 to 100`},
+		{"quotes", head + row("R1", "C1", "") + "R\"2,C2,,90,x\n",
+			"line 3: the quotes are wrong at character 2; nothing behind it could be read"},
+		{"another encoding", head + strings.Replace(row("R1", "C1", ""), "90", "M\xfcller", 1),
+			`line 2, column score: the text is not UTF-8; save the file as "CSV UTF-8"`},
 		{"UTF-16", "\xff\xfer\x00e\x00", `line 1: the file is not UTF-8; save it as "CSV UTF-8"`},
-		{"all at once, after a line that tells", "sep=,\n" + head + row("R1", "C1", "accept") + row("R2", "C1", "accept") + row("R3", "C3", "no") + row("R1", "C1", ""),
+		{"all at once, after a line that tells", "sep=,\n" + head + row("R1", "C1", "accept") + row("R2", "C1", "accept") +
+			row("R3", "C3", "no") + row("R1", "C1", ""),
 			"line 4, column decision: customer \"C1\" is accepted for another record on line 3 already\n" +
 				"line 5, column decision: \"no\" is no decision; write accept, reject, new or nothing\nline 6, column record_id: the match is on line 3 already"},
 	}
@@ -172,7 +186,8 @@ func TestEveryProblemOfAFileIsToldWithItsPlace(t *testing.T) {
 
 func TestAFileThatIsTooLargeIsRefused(t *testing.T) {
 	t.Parallel()
-	if _, err := readRows(strings.NewReader(strings.Repeat("x", MaxCSV+1))); err == nil || !strings.Contains(err.Error(), "more than 64 MiB") {
+	if _, err := readRows(strings.NewReader(strings.Repeat("x", MaxCSV+1))); err == nil ||
+		!strings.Contains(err.Error(), "more than 64 MiB") {
 		t.Error(err)
 	}
 }
@@ -209,14 +224,16 @@ func TestRowsLeaveOutWhatIsTaken(t *testing.T) {
 	t.Parallel()
 	best := Pair{Record: "R1", Customer: "C1", Score: 60, Codes: "name_same another_customer"}
 	suggestions := []Suggestion{
-		{"R1", &best, []Pair{{Record: "R1", Customer: "C2", Score: 60}, {Record: "R1", Customer: "C3", Taken: "linked to record R9"}}},
+		{"R1", &best, []Pair{{Record: "R1", Customer: "C2", Score: 60},
+			{Record: "R1", Customer: "C3", Taken: "linked to record R9"}}},
 		{"R2", nil, []Pair{{Record: "R2", Customer: "C3", Taken: "linked to record R9"}}},
 	}
 	one := Row{Record: "R1", Customer: "C1", Score: 60, Reasons: "same name; another customer fits as well"}
 	if diff := cmp.Diff([]Row{one}, Rows(suggestions, false)); diff != "" {
 		t.Errorf("proposals (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]Row{one, {Record: "R1", Customer: "C2", Score: 60}, {Record: "R2", Customer: "C3", Reasons: "linked to record R9"}}, Rows(suggestions, true)); diff != "" {
+	if diff := cmp.Diff([]Row{one, {Record: "R1", Customer: "C2", Score: 60},
+		{Record: "R2", Customer: "C3", Reasons: "linked to record R9"}}, Rows(suggestions, true)); diff != "" {
 		t.Errorf("with runners-up (-want +got):\n%s", diff)
 	}
 }
@@ -268,7 +285,8 @@ func FuzzReadCSV(f *testing.F) {
 			t.Fatalf("%v: %d rows are %d when they are read again", err, len(rows), len(again))
 		}
 		for i, r := range rows {
-			if a := again[i]; a.Record != r.Record || a.Customer != r.Customer || a.Decision != r.Decision || a.Score != r.Score {
+			if a := again[i]; a.Record != r.Record || a.Customer != r.Customer || a.Decision != r.Decision ||
+				a.Score != r.Score {
 				t.Fatalf("%+v comes back as %+v", r, a)
 			}
 		}

@@ -48,7 +48,8 @@ func Duplicates(ctx context.Context, ours Pages[Record], all Pages[Customer], se
 		pairs[i] = p
 	}
 	slices.SortFunc(pairs, func(a, b Pair) int {
-		return cmp.Or(strings.Compare(a.Record, b.Record), strings.Compare(a.Customer, b.Customer), cmp.Compare(b.Score, a.Score), strings.Compare(a.Codes, b.Codes))
+		return cmp.Or(strings.Compare(a.Record, b.Record), strings.Compare(a.Customer, b.Customer),
+			cmp.Compare(b.Score, a.Score), strings.Compare(a.Codes, b.Codes))
 	})
 	return slices.CompactFunc(pairs, func(a, b Pair) bool { return a.Record == b.Record && a.Customer == b.Customer }), nil
 }

@@ -103,8 +103,10 @@ func manager(m *maker) {
 
 // Twins share everything but the given name, which is nearly the same.
 func twins(m *maker) {
-	alike := pick(m, [][2]string{{"Anna", "Anne"}, {"Hanna", "Hannah"}, {"Jan", "Jens"}, {"Jan", "Jana"}, {"Erik", "Erika"}, {"Martin", "Martina"},
-		{"Daniel", "Daniela"}, {"Emil", "Emilie"}, {"Ola", "Ole"}, {"Kari", "Karin"}, {"Lasse", "Lars"}, {"Marie", "Maria"}, {"Joan", "John"}, {"Sanne", "Susanne"}})
+	alike := pick(m, [][2]string{{"Anna", "Anne"}, {"Hanna", "Hannah"}, {"Jan", "Jens"}, {"Jan", "Jana"},
+		{"Erik", "Erika"}, {"Martin", "Martina"},
+		{"Daniel", "Daniela"}, {"Emil", "Emilie"}, {"Ola", "Ole"}, {"Kari", "Karin"}, {"Lasse", "Lars"}, {"Marie", "Maria"},
+		{"Joan", "John"}, {"Sanne", "Susanne"}})
 	a := m.person()
 	a.given = alike[0]
 	b := a
@@ -161,7 +163,8 @@ func couple(m *maker) {
 	}
 	if m.chance(20) { // and one of them is written with an initial that may fit both
 		b.given = a.given[:1] + "ob"
-		m.record(entity{no: a.no, person: true, given: initial(a.given), last: a.last, email: a.email, phone: a.phone, street: a.street, place: a.place})
+		m.record(entity{no: a.no, person: true, given: initial(a.given), last: a.last, email: a.email, phone: a.phone,
+			street: a.street, place: a.place})
 		m.customer(b)
 		return
 	}
@@ -202,7 +205,8 @@ func group(m *maker) {
 			sister.form = pick(m, []string{"AG", "KG", "ASA", "AB", "LLP", "SAS", "B.V."})
 		}
 	case 1:
-		sister.firm += " " + pick(m, []string{"Holding", "Verwaltungs", "International", "Services", "Beteiligungs", "Invest"})
+		sister.firm += " " + pick(m,
+			[]string{"Holding", "Verwaltungs", "International", "Services", "Beteiligungs", "Invest"})
 	case 2:
 		parent.firm, sister.firm = parent.firm+" 1", sister.firm+" 2"
 	case 3:
@@ -301,11 +305,17 @@ func (m *maker) slip(s string) string {
 }
 
 var respelt = map[string][]string{
-	"GmbH": {"G.m.b.H.", "Gesellschaft mit beschränkter Haftung", "GMBH"}, "AG": {"A.G.", "Aktiengesellschaft"}, "KG": {"K.G.", "Kommanditgesellschaft"},
-	"GmbH & Co. KG": {"GmbH und Co KG", "GmbH & Co.KG", "GmbH+Co. KG"}, "UG (haftungsbeschränkt)": {"UG", "UG haftungsbeschraenkt"},
-	"e.K.": {"eK", "e. K."}, "OHG": {"oHG", "O.H.G."}, "AS": {"A/S", "A.S.", "Aksjeselskap"}, "ASA": {"A.S.A."}, "ENK": {"Enk.", "enkeltpersonforetak"}, "ANS": {"A.N.S."},
-	"AB": {"A.B.", "Aktiebolag"}, "HB": {"H.B.", "Handelsbolag"}, "Ltd": {"Limited", "Ltd.", "LTD"}, "Limited": {"Ltd", "Ltd.", "LIMITED"},
-	"LLP": {"L.L.P."}, "PLC": {"plc", "P.L.C.", "Public Limited Company"}, "B.V.": {"BV", "b.v."}, "V.O.F.": {"VOF", "v.o.f."}, "N.V.": {"NV"},
+	"GmbH": {"G.m.b.H.", "Gesellschaft mit beschränkter Haftung", "GMBH"}, "AG": {"A.G.", "Aktiengesellschaft"},
+	"KG":                      {"K.G.", "Kommanditgesellschaft"},
+	"GmbH & Co. KG":           {"GmbH und Co KG", "GmbH & Co.KG", "GmbH+Co. KG"},
+	"UG (haftungsbeschränkt)": {"UG", "UG haftungsbeschraenkt"},
+	"e.K.":                    {"eK", "e. K."}, "OHG": {"oHG", "O.H.G."}, "AS": {"A/S", "A.S.", "Aksjeselskap"},
+	"ASA": {"A.S.A."},
+	"ENK": {"Enk.", "enkeltpersonforetak"}, "ANS": {"A.N.S."},
+	"AB": {"A.B.", "Aktiebolag"}, "HB": {"H.B.", "Handelsbolag"}, "Ltd": {"Limited", "Ltd.", "LTD"},
+	"Limited": {"Ltd", "Ltd.", "LIMITED"},
+	"LLP":     {"L.L.P."}, "PLC": {"plc", "P.L.C.", "Public Limited Company"}, "B.V.": {"BV", "b.v."},
+	"V.O.F.": {"VOF", "v.o.f."}, "N.V.": {"NV"},
 	"SARL": {"S.A.R.L.", "Sàrl", "S.à r.l."}, "SAS": {"S.A.S."}, "SA": {"S.A."},
 }
 
@@ -325,8 +335,10 @@ func (m *maker) swap(e *entity) {
 
 func (m *maker) fold(e *entity) {
 	fold := pick(m, []func(string) string{
-		strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "ß", "ss", "ø", "oe", "å", "aa", "æ", "ae", "Ø", "Oe", "Å", "Aa", "Ö", "Oe", "Ü", "Ue").Replace,
-		strings.NewReplacer("ä", "a", "ö", "o", "ü", "u", "ß", "ss", "ø", "o", "å", "a", "æ", "ae", "Ø", "O", "Å", "A", "Ö", "O", "Ü", "U",
+		strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "ß", "ss", "ø", "oe", "å", "aa", "æ", "ae", "Ø", "Oe", "Å", "Aa",
+			"Ö", "Oe", "Ü", "Ue").Replace,
+		strings.NewReplacer("ä", "a", "ö", "o", "ü", "u", "ß", "ss", "ø", "o", "å", "a", "æ", "ae", "Ø", "O", "Å", "A", "Ö",
+			"O", "Ü", "U",
 			"é", "e", "è", "e", "ç", "c", "ë", "e", "ş", "s", "Ł", "L", "ł", "l", "ı", "i", "á", "a").Replace,
 		strings.NewReplacer("ä", "a\u0308", "ö", "o\u0308", "ü", "u\u0308", "å", "a\u030a", "é", "e\u0301").Replace,
 	})

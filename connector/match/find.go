@@ -13,7 +13,8 @@ import (
 
 // Settings say how pairs are looked for. The zero value will do.
 type Settings struct {
-	Region    string                             // two letters of the country whose phone numbers are written without its code; "" for none
+	// two letters of the country whose phone numbers are written without its code; "" for none
+	Region    string
 	RunnersUp int                                // how many pairs are kept beside the proposed one; 0 for 3
 	Rejected  func(record, customer string) bool // pairs rejected by a person, skipped; may be nil
 	Part      int                                // how many records are compared at once; 0 for 50,000
@@ -188,7 +189,8 @@ type near struct {
 // records in parts. For each part it keeps the customers that share a rare value with a record, and only a
 // few pairs of each record. So its memory grows with the number of matches and the size of a part, and not with
 // the lists. It stops early when ctx ends.
-func Find(ctx context.Context, records Pages[Record], customers Pages[Customer], settings Settings) ([]Suggestion, error) {
+func Find(ctx context.Context, records Pages[Record], customers Pages[Customer], settings Settings) ([]Suggestion,
+	error) {
 	s := newSearch(settings)
 	if err := s.compareAll(ctx, records, customers); err != nil {
 		return nil, err
@@ -372,7 +374,8 @@ func (s *search) compareOne(i int) {
 				continue
 			}
 			customer := s.meetAgain(n)
-			s.found = append(s.found, found{record: record, customer: customer, evidence: v.score(), points: v.points, codes: s.code(v.hits)})
+			s.found = append(s.found,
+				found{record: record, customer: customer, evidence: v.score(), points: v.points, codes: s.code(v.hits)})
 			s.met[customer].rivals.note(record, v.score())
 		}
 	}
@@ -438,5 +441,6 @@ func (s *search) pair(f found) Pair {
 		codes = known
 	}
 	s.codes[codes] = codes
-	return Pair{Record: s.ids[f.record], Customer: s.met[f.customer].id, Score: f.score, Codes: codes, Taken: s.met[f.customer].taken}
+	return Pair{Record: s.ids[f.record], Customer: s.met[f.customer].id, Score: f.score, Codes: codes,
+		Taken: s.met[f.customer].taken}
 }

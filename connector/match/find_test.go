@@ -20,7 +20,8 @@ func TestACustomerThatTwoRecordsClaimIsForAPerson(t *testing.T) {
 			proposed++
 			pairs = append(pairs, *found[id].Best)
 		}
-		if len(pairs) != 1 || pairs[0].Score > recordToo.limit || pairs[0].Bulk() || !strings.Contains(pairs[0].told(), "another record fits as well") {
+		if len(pairs) != 1 || pairs[0].Score > recordToo.limit || pairs[0].Bulk() ||
+			!strings.Contains(pairs[0].told(), "another record fits as well") {
 			t.Errorf("%s: %+v", id, pairs)
 		}
 	}
@@ -45,7 +46,8 @@ func TestARecordThatTwoCustomersFitIsForAPerson(t *testing.T) {
 func TestATakenCustomerIsShownAndNeverProposed(t *testing.T) {
 	t.Parallel()
 	s := find(t, []card{anna}, []card{anna}, "C1")["R1"]
-	if s.Best != nil || len(s.Others) != 1 || s.Others[0].Taken != "linked to record R9" || s.Others[0].Bulk() || s.Others[0].Score != 100 {
+	if s.Best != nil || len(s.Others) != 1 || s.Others[0].Taken != "linked to record R9" || s.Others[0].Bulk() ||
+		s.Others[0].Score != 100 {
 		t.Errorf("%+v", s)
 	}
 	// And it makes the free one doubtful: the record may be in the accounting system twice.
@@ -75,7 +77,8 @@ func TestBranchesFindTheirOwn(t *testing.T) {
 	if found["R1"].Best.Customer != "C2" || found["R2"].Best.Customer != "C1" {
 		t.Errorf("%+v", found)
 	}
-	if one := find(t, []card{nordwind}, []card{branch})["R1"].Best; one.Bulk() || !strings.Contains(one.told(), "different postcode") {
+	if one := find(t, []card{nordwind}, []card{branch})["R1"].Best; one.Bulk() ||
+		!strings.Contains(one.told(), "different postcode") {
 		t.Errorf("branches in bulk: %d because %s", one.Score, one.told())
 	}
 }
@@ -83,7 +86,8 @@ func TestBranchesFindTheirOwn(t *testing.T) {
 func TestWhatAPersonRejectedIsPassedOver(t *testing.T) {
 	t.Parallel()
 	records, customers := []Record{anna.record("R1")}, []Customer{anna.customer("C1"), anna.customer("C2")}
-	found, err := Find(t.Context(), listed(records), listed(customers), Settings{Rejected: func(r, c string) bool { return r == "R1" && c == "C1" }})
+	found, err := Find(t.Context(), listed(records), listed(customers),
+		Settings{Rejected: func(r, c string) bool { return r == "R1" && c == "C1" }})
 	if err != nil || len(found) != 1 || found[0].Best.Customer != "C2" || len(found[0].Others) > 0 {
 		t.Fatalf("%+v, %v", found, err)
 	}
@@ -101,7 +105,8 @@ func TestWhoIsHeldForALikenessIsListed(t *testing.T) {
 			t.Errorf("%s: %+v", c.name, s)
 		}
 	}
-	if found := find(t, []card{anna}, []card{{name: "Peter Olsen", email: "peter@web.de", postcode: "10115"}}); len(found) > 0 {
+	if found := find(t, []card{anna},
+		[]card{{name: "Peter Olsen", email: "peter@web.de", postcode: "10115"}}); len(found) > 0 {
 		t.Errorf("a stranger is listed: %+v", found)
 	}
 }
@@ -118,7 +123,8 @@ func TestIdsAreDistinct(t *testing.T) {
 		{[]Record{r}, []Customer{k, k}, `two customers have the id "C1"`},
 		{[]Record{{}}, nil, `two records have the id ""`},
 	} {
-		if _, err := Find(t.Context(), listed(tt.records), listed(tt.customers), Settings{}); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := Find(t.Context(), listed(tt.records), listed(tt.customers), Settings{}); err == nil ||
+			!strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%v, want %s", err, tt.want)
 		}
 	}
@@ -128,7 +134,8 @@ func TestFindStopsWhenItIsTold(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Find(ctx, listed([]Record{anna.record("R1")}), listed[Customer](nil), Settings{}); !errors.Is(err, context.Canceled) {
+	if _, err := Find(ctx, listed([]Record{anna.record("R1")}), listed[Customer](nil), Settings{}); !errors.Is(err,
+		context.Canceled) {
 		t.Error(err)
 	}
 }

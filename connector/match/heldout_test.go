@@ -67,7 +67,8 @@ var heldOut = []family{
 		for b.given[0] == a.given[0] {
 			b.given = pick(m, givenNames)
 		}
-		a.email, b.email = mailWord(a.given)[:1]+"."+mailWord(a.last)+"@family.example", mailWord(b.given)[:1]+"."+mailWord(b.last)+"@family.example"
+		a.email, b.email = mailWord(a.given)[:1]+"."+mailWord(a.last)+"@family.example",
+			mailWord(b.given)[:1]+"."+mailWord(b.last)+"@family.example"
 		m.either(a, b)
 	}},
 	{"successor", 6, func(m *maker) { // a new company in the same rooms, with the phone that was there

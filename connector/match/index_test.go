@@ -70,7 +70,8 @@ func TestTheIndexLeadsToWhoeverSharesWhatFewHave(t *testing.T) {
 		}
 	}
 	if over == 0 || len(kept) != len(reached) || len(kept) == len(p.customers) || kept["X297"] {
-		t.Errorf("%d keys that too many have; %d customers kept, %d of them found, of %d", over, len(kept), len(reached), len(p.customers))
+		t.Errorf("%d keys that too many have; %d customers kept, %d of them found, of %d", over, len(kept), len(reached),
+			len(p.customers))
 	}
 	if n := s.counts.emails["office@accountant.example"]; n[0] < 1 || n[1] != 3*mostAlike {
 		t.Errorf("the accountant's address is counted %v times", n)
@@ -82,13 +83,16 @@ func TestWhatTooManyShareIsCountedOverTheWholeList(t *testing.T) {
 	t.Parallel()
 	customers := []Customer{anna.customer("C0")}
 	for i := range 2 * mostAlike {
-		customers = append(customers, card{name: fmt.Sprintf("Stranger%d Else%d", i, i), email: anna.email}.customer(fmt.Sprint("S", i)))
+		customers = append(customers,
+			card{name: fmt.Sprintf("Stranger%d Else%d", i, i), email: anna.email}.customer(fmt.Sprint("S", i)))
 	}
 	found, err := Find(t.Context(), listed([]Record{anna.record("R1")}), listed(customers), Settings{Region: "DE"})
-	if err != nil || len(found) != 1 || found[0].Best == nil || found[0].Best.Customer != "C0" || len(found[0].Others) != 3 || found[0].Others[0].Score != 0 {
+	if err != nil || len(found) != 1 || found[0].Best == nil || found[0].Best.Customer != "C0" ||
+		len(found[0].Others) != 3 || found[0].Others[0].Score != 0 {
 		t.Fatalf("%+v, %v", found, err)
 	}
-	if told := found[0].Best.told(); !strings.Contains(told, fmt.Sprintf("%d customers share this e-mail", 2*mostAlike+1)) {
+	if told := found[0].Best.told(); !strings.Contains(told,
+		fmt.Sprintf("%d customers share this e-mail", 2*mostAlike+1)) {
 		t.Errorf("because %s", told)
 	}
 }
@@ -116,7 +120,8 @@ func TestTakenCustomersDoNotCrowdOutTheFreeOne(t *testing.T) {
 		customers = append(customers, c)
 	}
 	free := card{name: "Anna Müller", postcode: "50667"}.customer("free")
-	found, err := Find(t.Context(), listed([]Record{anna.record("R1")}), listed(append(customers, free)), Settings{Region: "DE"})
+	found, err := Find(t.Context(), listed([]Record{anna.record("R1")}), listed(append(customers, free)),
+		Settings{Region: "DE"})
 	if err != nil || len(found) != 1 || len(found[0].Free()) != 1 || found[0].Best.Customer != "free" {
 		t.Fatalf("%+v, %v", found, err)
 	}

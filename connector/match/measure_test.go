@@ -72,7 +72,8 @@ func (m measured) table() string {
 	b.WriteString("| from score | proposed | right | wrong | precision | recall |\n|---|---|---|---|---|---|\n")
 	for _, level := range levels {
 		c := m[level][""]
-		fmt.Fprintf(&b, "| %d | %d | %d | %d | %.4f | %.3f |\n", level, c.right+c.wrong, c.right, c.wrong, c.precision(), c.recall())
+		fmt.Fprintf(&b, "| %d | %d | %d | %d | %.4f | %.3f |\n", level, c.right+c.wrong, c.right, c.wrong, c.precision(),
+			c.recall())
 	}
 	return b.String()
 }
@@ -81,10 +82,12 @@ func (m measured) table() string {
 // everything.
 func (m measured) families() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-28s %8s | %8s %8s | %8s %8s | %8s %8s\n", "family", "matches", ">=90", "wrong", ">=80", "wrong", "any", "wrong")
+	fmt.Fprintf(&b, "%-28s %8s | %8s %8s | %8s %8s | %8s %8s\n", "family", "matches", ">=90", "wrong", ">=80", "wrong",
+		"any", "wrong")
 	for _, name := range slices.Sorted(maps.Keys(m[BulkLevel])) {
 		c, d, e := m[BulkLevel][name], m[80][name], m[0][name]
-		fmt.Fprintf(&b, "%-28s %8d | %8d %8d | %8d %8d | %8d %8d\n", name, c.matches, c.right, c.wrong, d.right, d.wrong, e.right, e.wrong)
+		fmt.Fprintf(&b, "%-28s %8d | %8d %8d | %8d %8d | %8d %8d\n", name, c.matches, c.right, c.wrong, d.right, d.wrong,
+			e.right, e.wrong)
 	}
 	return b.String()
 }
@@ -126,7 +129,8 @@ func promised(t *testing.T, section string, of []family) {
 	t.Logf("%d populations of %d groups\n%s\n%s", len(measuredSeeds), groups, m.table(), m.families())
 	c := m[BulkLevel][""]
 	if c.right < 1000 || c.precision() < leastPrecision {
-		t.Errorf("at %d, %d are right and %d wrong: precision %.4f, want %.4f of at least 1000", BulkLevel, c.right, c.wrong, c.precision(), leastPrecision)
+		t.Errorf("at %d, %d are right and %d wrong: precision %.4f, want %.4f of at least 1000", BulkLevel, c.right, c.wrong,
+			c.precision(), leastPrecision)
 	}
 	printed(t, section, m.table())
 }

@@ -31,7 +31,8 @@ var (
 	foldCase = cases.Fold()
 
 	// plain replaces letters that Unicode does not decompose.
-	plain = strings.NewReplacer("æ", "ae", "œ", "oe", "ø", "o", "đ", "d", "ð", "d", "þ", "th", "ł", "l", "ı", "i", "ħ", "h")
+	plain = strings.NewReplacer("æ", "ae", "œ", "oe", "ø", "o", "đ", "d", "ð", "d", "þ", "th", "ł", "l", "ı", "i", "ħ",
+		"h")
 
 	// digraphs are pairs of letters in place of one with a mark.
 	digraphs = strings.NewReplacer("ae", "a", "oe", "o", "ue", "u", "aa", "a")
@@ -75,7 +76,8 @@ func countsSomething(text string) bool {
 
 // bareOf returns a folded text with one letter for each of the digraphs, which few words have.
 func bareOf(text string) string {
-	if strings.Contains(text, "ae") || strings.Contains(text, "oe") || strings.Contains(text, "ue") || strings.Contains(text, "aa") {
+	if strings.Contains(text, "ae") || strings.Contains(text, "oe") || strings.Contains(text, "ue") ||
+		strings.Contains(text, "aa") {
 		return digraphs.Replace(text)
 	}
 	return text

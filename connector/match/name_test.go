@@ -101,7 +101,8 @@ func TestLegalFormsAreKnownHoweverTheyAreSpelt(t *testing.T) {
 func TestJuniorAndSeniorAreNoPartOfTheName(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"Hans Müller jun.": "junior", "Hans Müller d. J.": "junior", "Müller jr., Hans": "junior", "Hans Müller Senior": "senior", "Hans Müller d.Ä.": "senior",
+		"Hans Müller jun.": "junior", "Hans Müller d. J.": "junior", "Müller jr., Hans": "junior",
+		"Hans Müller Senior": "senior", "Hans Müller d.Ä.": "senior",
 		"Hans Müller": "", "Ana Da Silva": "", "Junior Müller": "",
 	} {
 		if n := newName(text); n.generation != want {
@@ -114,7 +115,8 @@ func TestAnyTextIsAName(t *testing.T) {
 	t.Parallel()
 	if err := quick.Check(func(a, b string) bool {
 		x, y := newName(a), newName(b)
-		return x.likeness(&y) == y.likeness(&x) || x.likeness(&y).limit > 0 // pairs of words may be made otherwise from the other side
+		// pairs of words may be made otherwise from the other side
+		return x.likeness(&y) == y.likeness(&x) || x.likeness(&y).limit > 0
 	}, nil); err != nil {
 		t.Error(err)
 	}

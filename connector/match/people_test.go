@@ -24,9 +24,12 @@ var (
 	streets = strings.Fields(`Hauptstraße Bahnhofstraße Lindenstraße Lindenallee Gartenweg Schulstraße Storgata Kirkeveien Havnegata Kungsgatan Marktplatz
 		Kerkstraat Dorpsstraat Station_Road Church_Road Mill_Lane High_Street Rue_de_la_Gare Avenue_Foch`)
 	places = []place{
-		{"10115", "Berlin", "DE"}, {"20095", "Hamburg", "DE"}, {"20097", "Hamburg", "DE"}, {"01067", "Dresden", "DE"}, {"80331", "München", "DE"},
-		{"50667", "Köln", "DE"}, {"28195", "Bremen", "DE"}, {"0150", "Oslo", "NO"}, {"5003", "Bergen", "NO"}, {"9008", "Tromsø", "NO"},
-		{"111 29", "Stockholm", "SE"}, {"411 05", "Göteborg", "SE"}, {"YO21 3CK", "Whitby", "GB"}, {"LS1 4AP", "Leeds", "GB"}, {"SW1A 1AA", "London", "GB"},
+		{"10115", "Berlin", "DE"}, {"20095", "Hamburg", "DE"}, {"20097", "Hamburg", "DE"}, {"01067", "Dresden", "DE"},
+		{"80331", "München", "DE"},
+		{"50667", "Köln", "DE"}, {"28195", "Bremen", "DE"}, {"0150", "Oslo", "NO"}, {"5003", "Bergen", "NO"},
+		{"9008", "Tromsø", "NO"},
+		{"111 29", "Stockholm", "SE"}, {"411 05", "Göteborg", "SE"}, {"YO21 3CK", "Whitby", "GB"}, {"LS1 4AP", "Leeds", "GB"},
+		{"SW1A 1AA", "London", "GB"},
 		{"1012 AB", "Amsterdam", "NL"}, {"3011 AD", "Rotterdam", "NL"}, {"75001", "Paris", "FR"}, {"69001", "Lyon", "FR"},
 	}
 	mailHosts = strings.Fields("gmail.com gmx.de web.de online.no outlook.com t-online.de hotmail.co.uk orange.fr")
@@ -107,7 +110,8 @@ func (m *maker) privateMail(given, last string) string {
 
 // mailWord writes a word as mail addresses have it.
 func mailWord(s string) string {
-	s = strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "ß", "ss", "ø", "o", "å", "a", "æ", "ae", "Ø", "o", "Å", "a", "Ö", "o", "Ü", "u",
+	s = strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "ß", "ss", "ø", "o", "å", "a", "æ", "ae", "Ø", "o", "Å", "a",
+		"Ö", "o", "Ü", "u",
 		"é", "e", "è", "e", "ç", "c", "ë", "e", "ş", "s", "Ł", "l", "ł", "l", "ı", "i", "á", "a", "&", "und").Replace(s)
 	return strings.ToLower(s)
 }

@@ -90,7 +90,8 @@ func populate(seed uint64, n int, families []family) *population {
 		m.now = f.name
 		f.make(m)
 	}
-	m.rnd.Shuffle(len(m.out.records), func(i, j int) { m.out.records[i], m.out.records[j] = m.out.records[j], m.out.records[i] })
+	m.rnd.Shuffle(len(m.out.records),
+		func(i, j int) { m.out.records[i], m.out.records[j] = m.out.records[j], m.out.records[i] })
 	m.rnd.Shuffle(len(m.out.customers), func(i, j int) {
 		m.out.customers[i], m.out.customers[j] = m.out.customers[j], m.out.customers[i]
 	})

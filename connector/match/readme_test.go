@@ -57,7 +57,8 @@ func Table() string {
 				limit += ", unless the company number is the same"
 			}
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %+d | %s | %s |\n", r.code, strings.ReplaceAll(r.text, "%s", "two records"), r.points, limit, r.when)
+		fmt.Fprintf(&b, "| `%s` | %s | %+d | %s | %s |\n", r.code, strings.ReplaceAll(r.text, "%s", "two records"), r.points,
+			limit, r.when)
 	}
 	return b.String()
 }

@@ -108,7 +108,8 @@ func (c counts) compare(hits []hit, r, k *entry) verdict {
 	if !v.holds(&emailSame) && !v.holds(&emailShared) && !v.holds(&numberSame) {
 		v.add(&unproven)
 	}
-	if !v.holds(&postcodeSame) && !v.holds(&streetSame) && !v.holds(&streetDiffers) && !v.holds(&postcodeDiffers) && !v.holds(&countryDiffers) {
+	if !v.holds(&postcodeSame) && !v.holds(&streetSame) && !v.holds(&streetDiffers) && !v.holds(&postcodeDiffers) &&
+		!v.holds(&countryDiffers) {
 		v.add(&placeUnknown)
 	}
 	if (len(r.phones) == 0 || len(k.phones) == 0) && r.name.form == "" && k.name.form == "" {
@@ -121,7 +122,8 @@ func (c counts) compare(hits []hit, r, k *entry) verdict {
 func compareNames(v *verdict, r, k *entry) {
 	likeness := r.name.likeness(&k.name)
 	if likeness == &nameWord || likeness == &nameDiffers {
-		if slices.ContainsFunc(r.contacts, func(n name) bool { l := n.likeness(&k.name); return l == &nameSame || l == &nameOrder }) {
+		if slices.ContainsFunc(r.contacts,
+			func(n name) bool { l := n.likeness(&k.name); return l == &nameSame || l == &nameOrder }) {
 			likeness = &nameContact
 		}
 	}
@@ -275,7 +277,8 @@ func (c counts) compareEmails(v *verdict, r, k *entry) {
 	if len(r.emails) == 0 || len(k.emails) == 0 {
 		return
 	}
-	if records, customers, found := common(r.emails, k.emails, equal, func(s string) [2]int { return c.emails[s] }); found {
+	if records, customers, found := common(r.emails, k.emails, equal,
+		func(s string) [2]int { return c.emails[s] }); found {
 		c.which(v, &emailSame, &emailShared, records, customers)
 		return
 	}
@@ -292,7 +295,8 @@ func (c counts) comparePhones(v *verdict, r, k *entry) {
 	if len(r.phones) == 0 || len(k.phones) == 0 {
 		return
 	}
-	if records, customers, found := common(r.phones, k.phones, samePhone, func(s string) [2]int { return c.phones[phoneEnd(s)] }); found {
+	if records, customers, found := common(r.phones, k.phones, samePhone,
+		func(s string) [2]int { return c.phones[phoneEnd(s)] }); found {
 		c.which(v, &phoneSame, &phoneShared, records, customers)
 		return
 	}
@@ -300,7 +304,8 @@ func (c counts) comparePhones(v *verdict, r, k *entry) {
 }
 
 func (c counts) compareNumbers(v *verdict, r, k *entry) {
-	if records, customers, found := common(r.numbers, k.numbers, equal, func(s string) [2]int { return c.numbers[s] }); found {
+	if records, customers, found := common(r.numbers, k.numbers, equal,
+		func(s string) [2]int { return c.numbers[s] }); found {
 		c.which(v, &numberSame, &numberShared, records, customers)
 		return
 	}
@@ -313,7 +318,8 @@ func (c counts) compareNumbers(v *verdict, r, k *entry) {
 }
 
 // common finds the shared values of two lists, and of these the rarest.
-func common(a, b []string, same func(a, b string) bool, count func(string) [2]int) (records, customers int, found bool) {
+func common(a, b []string, same func(a, b string) bool, count func(string) [2]int) (records, customers int,
+	found bool) {
 	for _, x := range a {
 		for _, y := range b {
 			if !same(x, y) {

@@ -14,7 +14,8 @@ type card struct {
 }
 
 func (c card) record(id string) Record {
-	r := Record{ID: id, Want: connector.Customer{Name: c.name, Addresses: []connector.Address{{Line1: c.line1, PostCode: c.postcode}}}}
+	r := Record{ID: id, Want: connector.Customer{Name: c.name,
+		Addresses: []connector.Address{{Line1: c.line1, PostCode: c.postcode}}}}
 	r.Want.People = []connector.Person{{Name: c.name, Email: c.email, Phone: c.phone}}
 	if c.number != "" {
 		r.Numbers = []string{c.number}
@@ -23,7 +24,8 @@ func (c card) record(id string) Record {
 }
 
 func (c card) customer(id string) Customer {
-	k := Customer{RemoteCustomer: connector.RemoteCustomer{ID: id, Name: c.name, Emails: []string{c.email}, Phones: []string{c.phone},
+	k := Customer{RemoteCustomer: connector.RemoteCustomer{ID: id, Name: c.name, Emails: []string{c.email},
+		Phones:    []string{c.phone},
 		Addresses: []connector.Address{{Line1: c.line1, PostCode: c.postcode}}}}
 	if c.number != "" {
 		k.ExternalData = map[string]string{"vatNumber": c.number}
@@ -97,9 +99,11 @@ func TestAPairIsScoredWithItsReasons(t *testing.T) {
 		score int
 		told  string
 	}{
-		{"everything agrees", anna, anna.but(func(c *card) { c.name, c.phone, c.line1 = "Mueller, Anna", "+49 30 1234567", "Hauptstr. 5" }), 100,
+		{"everything agrees", anna,
+			anna.but(func(c *card) { c.name, c.phone, c.line1 = "Mueller, Anna", "+49 30 1234567", "Hauptstr. 5" }), 100,
 			"same name in another order; same e-mail; same phone; same postcode and street"},
-		{"a company", nordwind, nordwind.but(func(c *card) { c.name, c.email, c.phone = "NORDWIND BAU G.m.b.H.", "", "" }), 100,
+		{"a company", nordwind, nordwind.but(func(c *card) { c.name, c.email, c.phone = "NORDWIND BAU G.m.b.H.", "", "" }),
+			100,
 			"same name; same postcode and street; same company number"},
 		{"a typo", anna, anna.but(func(c *card) { c.name = "Anne Müller" }), 75,
 			"name equal but for a typo; same e-mail; same phone; same postcode and street"},
@@ -115,12 +119,15 @@ func TestAPairIsScoredWithItsReasons(t *testing.T) {
 		{"couple", anna, anna.but(func(c *card) { c.name = "Peter Müller" }), 55, ""},
 		{"junior", anna, anna.but(func(c *card) { c.name = "Anna Müller jun." }), 59, ""},
 		{"an accountant's e-mail", anna, card{name: "Quayside Motors Ltd", email: "anna@gmx.de", postcode: "80331"}, 5, ""},
-		{"houses", anna.but(func(c *card) { c.name = "WEG Lindenstraße 12" }), anna.but(func(c *card) { c.name = "WEG Lindenstraße 14" }), 50, ""},
-		{"a letter more", dock, card{"Dock Repairs Ltd", "office@dockrepairs.example", "020 999999", "Quay 9", "YO1 7HY", ""}, 40,
+		{"houses", anna.but(func(c *card) { c.name = "WEG Lindenstraße 12" }),
+			anna.but(func(c *card) { c.name = "WEG Lindenstraße 14" }), 50, ""},
+		{"a letter more", dock, card{"Dock Repairs Ltd", "office@dockrepairs.example", "020 999999", "Quay 9", "YO1 7HY", ""},
+			40,
 			"company name equal but for one letter more; different e-mail; different phone; different postcode; neither e-mail nor company number agrees"},
 		{"a letter more and nothing to compare", dock, card{name: "Dock Repairs Ltd"}, 40, ""},
 		{"a letter more and all else agrees", dock, dock.but(func(c *card) { c.name = "Dock Repairs Limited" }), 75, ""},
-		{"a family", anna.but(func(c *card) { c.name = "A. Müller" }), anna.but(func(c *card) { c.name = "A. Müller" }), 78, ""},
+		{"a family", anna.but(func(c *card) { c.name = "A. Müller" }), anna.but(func(c *card) { c.name = "A. Müller" }), 78,
+			""},
 	}
 	for _, tt := range tests {
 		got := find(t, []card{tt.a}, []card{tt.b})["R1"].Best

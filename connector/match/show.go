@@ -78,7 +78,8 @@ func sideOfRecord(r Record) Side {
 	for _, p := range r.Want.People {
 		emails, phones = append(emails, p.Email), append(phones, p.Phone)
 	}
-	side := Side{Name: shown(r.Want.Name), Email: shown(emails...), Phone: shown(phones...), Number: shown(slices.Concat(r.Numbers, Numbers(r.Want.ExternalData))...)}
+	side := Side{Name: shown(r.Want.Name), Email: shown(emails...), Phone: shown(phones...),
+		Number: shown(slices.Concat(r.Numbers, Numbers(r.Want.ExternalData))...)}
 	for _, a := range r.Want.Addresses[:min(1, len(r.Want.Addresses))] {
 		side.Street, side.Postcode, side.City = shown(a.Line1), shown(a.PostCode), shown(a.City)
 	}
@@ -86,7 +87,8 @@ func sideOfRecord(r Record) Side {
 }
 
 func sideOfCustomer(c Customer) Side {
-	side := Side{Name: shown(c.Name), Email: shown(c.Emails...), Phone: shown(c.Phones...), Number: shown(slices.Concat(c.Numbers, Numbers(c.ExternalData))...)}
+	side := Side{Name: shown(c.Name), Email: shown(c.Emails...), Phone: shown(c.Phones...),
+		Number: shown(slices.Concat(c.Numbers, Numbers(c.ExternalData))...)}
 	for _, a := range c.Addresses[:min(1, len(c.Addresses))] {
 		side.Street, side.Postcode, side.City = shown(a.Line1), shown(a.PostCode), shown(a.City)
 	}

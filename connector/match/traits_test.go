@@ -17,10 +17,12 @@ func TestTraitsAreTheSameHoweverTheyAreWritten(t *testing.T) {
 		})
 	}
 	a := of("Crumb & Crust Bakery Ltd.", "Ann@Example.com", "01632 960101", "ls1 4ap")
-	if diff := cmp.Diff(a, of("CRUST and Crumb bakery, Limited", " ann@example.com", "+44 1632 960101", "LS14AP")); diff != "" {
+	if diff := cmp.Diff(a, of("CRUST and Crumb bakery, Limited", " ann@example.com", "+44 1632 960101",
+		"LS14AP")); diff != "" {
 		t.Errorf("one payer has two sets of traits (-one +other):\n%s", diff)
 	}
-	for _, other := range []string{"Crumb & Crust Bakery", "Crumb & Crust Bakery LLP", "Crumb & Crust Bakeries Ltd", "Crumb & Crust Bakery 2 Ltd", "Crumb & Crust Bakery Jr Ltd"} {
+	for _, other := range []string{"Crumb & Crust Bakery", "Crumb & Crust Bakery LLP", "Crumb & Crust Bakeries Ltd",
+		"Crumb & Crust Bakery 2 Ltd", "Crumb & Crust Bakery Jr Ltd"} {
 		if got := of(other, "", "", "").Name; got == a.Name {
 			t.Errorf("%q counts as the same name: %q", other, got)
 		}

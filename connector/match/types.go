@@ -27,9 +27,11 @@ type Customer struct {
 
 // numberNames are the names of a company or VAT number in externalData, without case and signs.
 var numberNames = []string{
-	"vat", "vatid", "vatno", "vatnr", "vatnumber", "vatidentifier", "taxid", "ustid", "ustidnr", "uid", "tva", "btw", "btwnummer", "mva", "mvanr",
+	"vat", "vatid", "vatno", "vatnr", "vatnumber", "vatidentifier", "taxid", "ustid", "ustidnr", "uid", "tva", "btw",
+	"btwnummer", "mva", "mvanr",
 	"companyno", "companynumber", "companyregistrationnumber", "registrationnumber", "companyid", "crn",
-	"organisationnumber", "organizationnumber", "organisasjonsnummer", "organisationsnummer", "orgno", "orgnr", "orgnummer",
+	"organisationnumber", "organizationnumber", "organisasjonsnummer", "organisationsnummer", "orgno", "orgnr",
+	"orgnummer",
 	"siren", "siret", "kvk", "kvknummer", "cvr", "cvrnr", "ytunnus",
 }
 

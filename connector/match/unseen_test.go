@@ -18,7 +18,8 @@ var unseen = []family{
 	}},
 	{"other letters", 5, func(m *maker) {
 		e := m.person()
-		e.given, e.last = pick(m, []string{"Иван", "Ольга", "Γιώργος"}), pick(m, []string{"Петров", "Иванова", "Παπαδόπουλος"})
+		e.given, e.last = pick(m, []string{"Иван", "Ольга", "Γιώργος"}),
+			pick(m, []string{"Петров", "Иванова", "Παπαδόπουλος"})
 		e.email = "mail" + m.privateMail("i", "p")
 		m.pair(e, nil)
 	}},
@@ -35,7 +36,10 @@ var unseen = []family{
 	}},
 	{"around the corner", 6, func(m *maker) { m.pair(m.somebody(), func(e *entity) { e.street = m.newStreet() }) }},
 	{"department added", 5, func(m *maker) {
-		m.pair(m.company(), func(e *entity) { e.form += ", " + pick(m, []string{"Buchhaltung", "Accounts Payable", "Filiale"}) })
+		m.pair(m.company(), func(e *entity) {
+			e.form += ", " +
+				pick(m, []string{"Buchhaltung", "Accounts Payable", "Filiale"})
+		})
 	}},
 	{"in capitals without marks", 6, func(m *maker) {
 		m.pair(m.somebody(), func(e *entity) { m.fold(e); e.firm, e.last = strings.ToUpper(e.firm), strings.ToUpper(e.last) })
@@ -48,7 +52,8 @@ var unseen = []family{
 		b := a
 		b.no = m.next()
 		kind := pick(m, []string{"Grundschule", "Kindergarten", "Primary School"})
-		a.firm, b.firm = kind+" "+pick(m, []string{"Nord", "West", "Mitte"}), kind+" "+pick(m, []string{"Süd", "Ost", "Hafen"})
+		a.firm, b.firm = kind+" "+pick(m, []string{"Nord", "West", "Mitte"}),
+			kind+" "+pick(m, []string{"Süd", "Ost", "Hafen"})
 		m.either(a, b)
 	}},
 	{"doctors of one practice", 6, func(m *maker) {

@@ -74,7 +74,8 @@ func newFollower(read func(context.Context) (Facts, error), now func() time.Time
 func (f *follower) latest() (facts Facts, took time.Duration, ended time.Time, err error) {
 	f.turn <- struct{}{}
 	defer func() { <-f.turn }()
-	if age := f.now().Sub(f.ended); f.ended.IsZero() || age < 0 || age >= min(max(freshFor, restFactor*f.took), longestRest) {
+	if age := f.now().Sub(f.ended); f.ended.IsZero() || age < 0 ||
+		age >= min(max(freshFor, restFactor*f.took), longestRest) {
 		ctx, cancel := context.WithTimeout(context.Background(), readWithin)
 		defer cancel()
 		began := f.now()
@@ -92,43 +93,73 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 // The metrics computed from the ledger. A label is never called job or instance: Prometheus sets these. Times
 // are points in time and not ages, so an age is right at any later reading. A missing fact has no line.
 var (
-	descUp      = desc("ledger_up", "1 when the ledger could be read for this page; at 0 nothing is shown that is computed from it.")
-	descTook    = desc("ledger_count_duration_seconds", "How long it took to count the ledger for this page. It is counted again after 5 s, or twenty times as long as it takes, a minute at most.")
+	descUp = desc("ledger_up",
+		"1 when the ledger could be read for this page; at 0 nothing is shown that is computed from it.")
+	descTook = desc("ledger_count_duration_seconds",
+		"How long it took to count the ledger for this page. It is counted again after 5 s, or twenty times as long as it takes, a minute at most.")
 	descCounted = desc("ledger_counted_timestamp_seconds", "When the ledger was counted for this page.")
-	descSize    = desc("ledger_size_bytes", "Size of the ledger file, and of the log of commits that are not in it yet (wal).", "file")
+	descSize    = desc("ledger_size_bytes",
+		"Size of the ledger file, and of the log of commits that are not in it yet (wal).", "file")
 
-	descRuns      = desc("runs_total", "Runs that have ended, of all processes and times.", "connection", "kind", "outcome")
-	descOpen      = desc("run_open_since_timestamp_seconds", "Since when a run of the connection is under way.", "connection")
-	descOutcome   = desc("run_last_outcome", "1 for the outcome of the connection's newest run, except plans.", "connection", "outcome")
-	descEnded     = desc("run_last_ended_timestamp_seconds", "When the connection's newest run ended, except plans.", "connection")
-	descComplete  = desc("run_last_complete_timestamp_seconds", "When the newest run of the connection ended that left nothing undone.", "connection")
-	descSpan      = desc("run_last_complete_duration_seconds", "How long the newest run took that left nothing undone.", "connection")
-	descSent      = desc("changes_total", "Requests that change something at the billing service, by what became of them: answered, refused, unsent, or looked (a later look showed that there was no effect).", "connection", "action", "outcome")
-	descOpenSent  = desc("changes_unanswered", "Requests that change something at the billing service and may still take effect: nobody knows what became of them.", "connection", "action")
-	descOldest    = desc("changes_unanswered_oldest_timestamp_seconds", "When the oldest request left that may still take effect.", "connection")
-	descPlans     = desc("plans_waiting", "Plans that wait for a person: approval for those above a limit, standstill where too much is missing or would be lost.", "connection", "kind")
-	descPlanSince = desc("plans_waiting_oldest_timestamp_seconds", "Since when the oldest plan waits for a person.", "connection")
+	descRuns = desc("runs_total", "Runs that have ended, of all processes and times.", "connection", "kind",
+		"outcome")
+	descOpen = desc("run_open_since_timestamp_seconds", "Since when a run of the connection is under way.",
+		"connection")
+	descOutcome = desc("run_last_outcome", "1 for the outcome of the connection's newest run, except plans.",
+		"connection", "outcome")
+	descEnded = desc("run_last_ended_timestamp_seconds", "When the connection's newest run ended, except plans.",
+		"connection")
+	descComplete = desc("run_last_complete_timestamp_seconds",
+		"When the newest run of the connection ended that left nothing undone.", "connection")
+	descSpan = desc("run_last_complete_duration_seconds", "How long the newest run took that left nothing undone.",
+		"connection")
+	descSent = desc("changes_total",
+		"Requests that change something at the billing service, by what became of them: answered, refused, unsent, or looked (a later look showed that there was no effect).", "connection", "action", "outcome")
+	descOpenSent = desc("changes_unanswered",
+		"Requests that change something at the billing service and may still take effect: nobody knows what became of them.",
+		"connection", "action")
+	descOldest = desc("changes_unanswered_oldest_timestamp_seconds",
+		"When the oldest request left that may still take effect.", "connection")
+	descPlans = desc("plans_waiting",
+		"Plans that wait for a person: approval for those above a limit, standstill where too much is missing or would be lost.", "connection", "kind")
+	descPlanSince = desc("plans_waiting_oldest_timestamp_seconds", "Since when the oldest plan waits for a person.",
+		"connection")
 
-	descPayers    = desc("payers", "Payers, by how they are linked to a customer of the billing service.", "connection", "state")
-	descLeftOut   = desc("payers_left", "Part of payersync_payers: those whose records were removed or are excluded, by how they are linked.", "connection", "state")
-	descMandates  = desc("mandates", "Mandates, by status as the billing service spells it; only ACTIVE ones can be collected. Statuses that it does not document are together in other when there are many, or their name is odd.", "status")
-	descAttention = desc("attention", "Records, webhooks and subscriptions that need attention now, by reason. Without a connection: those of the webhook endpoint.", "connection", "reason")
-	descPutOff    = desc("attention_put_off", "Records, webhooks and subscriptions that need attention, and that somebody put off until later, by reason.", "connection", "reason")
+	descPayers = desc("payers", "Payers, by how they are linked to a customer of the billing service.", "connection",
+		"state")
+	descLeftOut = desc("payers_left",
+		"Part of payersync_payers: those whose records were removed or are excluded, by how they are linked.", "connection",
+		"state")
+	descMandates = desc("mandates",
+		"Mandates, by status as the billing service spells it; only ACTIVE ones can be collected. Statuses that it does not document are together in other when there are many, or their name is odd.", "status")
+	descAttention = desc("attention",
+		"Records, webhooks and subscriptions that need attention now, by reason. Without a connection: those of the webhook endpoint.", "connection", "reason")
+	descPutOff = desc("attention_put_off",
+		"Records, webhooks and subscriptions that need attention, and that somebody put off until later, by reason.",
+		"connection", "reason")
 
-	descInbox     = desc("inbox", "Webhooks that are not settled: received waits to be reflected, parked for a customer that nobody knows yet, quarantined for a person.", "state")
-	descInboxOld  = desc("inbox_oldest_timestamp_seconds", "When the oldest webhook came that is received or parked.")
-	descPass      = desc("sweep_last_complete_timestamp_seconds", "When the newest complete reading of the billing service's customers began.")
-	descSource    = desc("source_state", "1 for how the last run met the connection's source: active, parked (its request limit is used up) or disconnected (it lets nobody in).", "connection", "state")
-	descLeft      = desc("budget_left", "Requests that may still be sent to the connection's source in this minute or day.", "connection", "window")
-	descParked    = desc("budget_parked_until_timestamp_seconds", "Until when the connection's source asked not to be asked.", "connection")
-	descLapses    = desc("consent_lapses_timestamp_seconds", "When a consent lapses unless it is used.", "connection")
-	descBroken    = desc("consent_broken", "1 when a consent no longer works and a person must give it anew.", "connection")
-	descMapping   = desc("mapping_wrong", "1 when the connection's mapping file has a mistake, so that an earlier version is in force.", "connection")
-	descJobBegun  = desc("job_last_begun_timestamp_seconds", "When a job of the service last began.", "name")
-	descJobEnded  = desc("job_last_ended_timestamp_seconds", "When a job of the service last ended.", "name")
-	descJobDone   = desc("job_last_success_timestamp_seconds", "When a job of the service last ended well.", "name")
-	descJobNext   = desc("job_next_timestamp_seconds", "When a job of the service comes next, or was to come.", "name")
-	descConfig    = desc("configuration_wrong", "1 when the configuration file cannot be used, so that the one before stays in force.")
+	descInbox = desc("inbox",
+		"Webhooks that are not settled: received waits to be reflected, parked for a customer that nobody knows yet, quarantined for a person.", "state")
+	descInboxOld = desc("inbox_oldest_timestamp_seconds", "When the oldest webhook came that is received or parked.")
+	descPass     = desc("sweep_last_complete_timestamp_seconds",
+		"When the newest complete reading of the billing service's customers began.")
+	descSource = desc("source_state",
+		"1 for how the last run met the connection's source: active, parked (its request limit is used up) or disconnected (it lets nobody in).", "connection", "state")
+	descLeft = desc("budget_left",
+		"Requests that may still be sent to the connection's source in this minute or day.", "connection", "window")
+	descParked = desc("budget_parked_until_timestamp_seconds",
+		"Until when the connection's source asked not to be asked.", "connection")
+	descLapses = desc("consent_lapses_timestamp_seconds", "When a consent lapses unless it is used.", "connection")
+	descBroken = desc("consent_broken", "1 when a consent no longer works and a person must give it anew.",
+		"connection")
+	descMapping = desc("mapping_wrong",
+		"1 when the connection's mapping file has a mistake, so that an earlier version is in force.", "connection")
+	descJobBegun = desc("job_last_begun_timestamp_seconds", "When a job of the service last began.", "name")
+	descJobEnded = desc("job_last_ended_timestamp_seconds", "When a job of the service last ended.", "name")
+	descJobDone  = desc("job_last_success_timestamp_seconds", "When a job of the service last ended well.", "name")
+	descJobNext  = desc("job_next_timestamp_seconds", "When a job of the service comes next, or was to come.", "name")
+	descConfig   = desc("configuration_wrong",
+		"1 when the configuration file cannot be used, so that the one before stays in force.")
 	descRestart   = desc("configuration_restart_needed", "How many changed settings wait for a restart.")
 	descJobResult = desc("job_last_outcome", "1 for how a job of the service last ended.", "name", "outcome")
 )
@@ -137,7 +168,8 @@ var (
 func (f *follower) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descUp, descTook, descCounted, descSize,
-		descRuns, descOpen, descOutcome, descEnded, descComplete, descSpan, descSent, descOpenSent, descOldest, descPlans, descPlanSince,
+		descRuns, descOpen, descOutcome, descEnded, descComplete, descSpan, descSent, descOpenSent, descOldest, descPlans,
+		descPlanSince,
 		descPayers, descLeftOut, descMandates, descAttention, descPutOff,
 		descInbox, descInboxOld, descPass, descSource, descLeft, descParked, descLapses, descBroken, descMapping,
 		descJobBegun, descJobEnded, descJobDone, descJobResult, descJobNext, descConfig, descRestart,
@@ -200,13 +232,18 @@ func (p page) oneOf(d *prometheus.Desc, name, is string, values []string) {
 }
 
 var (
-	runKinds     = []string{string(connector.RunSync), string(connector.RunBackfill), string(connector.RunPlan)}
-	runOutcomes  = []string{string(connector.RunComplete), string(connector.RunIncomplete), string(connector.RunAwaitingApproval), string(connector.RunFailed)}
+	runKinds    = []string{string(connector.RunSync), string(connector.RunBackfill), string(connector.RunPlan)}
+	runOutcomes = []string{string(connector.RunComplete), string(connector.RunIncomplete),
+		string(connector.RunAwaitingApproval), string(connector.RunFailed)}
 	lastOutcomes = append(slices.Clone(runOutcomes), string(connector.RunInterrupted))
-	actions      = []string{string(connector.ActionCreate), string(connector.ActionAdopt), string(connector.ActionUpdate), string(connector.ActionLink)}
-	sendEnds     = []string{string(state.AttemptAnswered), string(state.AttemptRefused), string(state.AttemptUnsent), string(state.AttemptLooked)}
-	linkStates   = []string{string(connector.LinkNew), string(connector.LinkCreating), string(connector.LinkLinked), string(connector.LinkMissing), string(connector.LinkConflict), string(connector.LinkHeld)}
-	inboxStates  = []string{string(connector.InboxReceived), string(connector.InboxParked), string(connector.InboxQuarantined)}
+	actions      = []string{string(connector.ActionCreate), string(connector.ActionAdopt), string(connector.ActionUpdate),
+		string(connector.ActionLink)}
+	sendEnds = []string{string(state.AttemptAnswered), string(state.AttemptRefused), string(state.AttemptUnsent),
+		string(state.AttemptLooked)}
+	linkStates = []string{string(connector.LinkNew), string(connector.LinkCreating), string(connector.LinkLinked),
+		string(connector.LinkMissing), string(connector.LinkConflict), string(connector.LinkHeld)}
+	inboxStates = []string{string(connector.InboxReceived), string(connector.InboxParked),
+		string(connector.InboxQuarantined)}
 	sourceStates = []string{state.SourceActive, state.SourceParked, state.SourceDisconnected}
 	jobOutcomes  = []string{"done", "failed", "panicked", "interrupted", "parked"}
 )
@@ -357,7 +394,8 @@ var statusShape = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,39}$`)
 // statuses counts mandates by status, in a bounded number of them.
 func statuses(counted map[string]int) map[string]int {
 	out := map[string]int{}
-	for _, known := range []connector.MandateStatus{connector.MandateCreated, connector.MandatePending, connector.MandateActive, connector.MandateCancelled} {
+	for _, known := range []connector.MandateStatus{connector.MandateCreated, connector.MandatePending,
+		connector.MandateActive, connector.MandateCancelled} {
 		out[string(known)] = 0
 	}
 	bound := len(out) + maxStatuses
@@ -392,7 +430,8 @@ func (p page) sources(f Facts) {
 		p.flag(descBroken, c.Broken != "", c.Connection)
 	}
 	for _, name := range f.Connections {
-		p.flag(descMapping, slices.ContainsFunc(f.Mappings, func(m state.MappingProblem) bool { return m.Connection == name }), name)
+		p.flag(descMapping, slices.ContainsFunc(f.Mappings,
+			func(m state.MappingProblem) bool { return m.Connection == name }), name)
 	}
 }
 

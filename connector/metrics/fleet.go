@@ -49,11 +49,18 @@ type AccountCondition struct {
 }
 
 var (
-	descNodes     = desc("nodes", "Nodes that work on the accounts of the database, as all of them see it: at work, stopping, or lost, which is kept for a day.", "state")
-	descAccounts  = desc("accounts", "Accounts that this node serves: open, closed until they have work, or not_open, which could not be opened.", "state")
-	descAccount   = desc("account_open", "0 for an account that could not be opened on this node when it had work; the log says why. Others have no series.", "account")
-	descNeed      = desc("accounts_need_somebody", "Accounts at which somebody should look, as the last look of any node found. The status command names them.")
-	descCondition = desc("account_condition", "1 while the newest check of an account found this problem. Accounts at which nobody should look have no series.", "account", "code", "urgent")
+	descNodes = desc("nodes",
+		"Nodes that work on the accounts of the database, as all of them see it: at work, stopping, or lost, which is kept for a day.", "state")
+	descAccounts = desc("accounts",
+		"Accounts that this node serves: open, closed until they have work, or not_open, which could not be opened.", "state")
+	descAccount = desc("account_open",
+		"0 for an account that could not be opened on this node when it had work; the log says why. Others have no series.",
+		"account")
+	descNeed = desc("accounts_need_somebody",
+		"Accounts at which somebody should look, as the last look of any node found. The status command names them.")
+	descCondition = desc("account_condition",
+		"1 while the newest check of an account found this problem. Accounts at which nobody should look have no series.",
+		"account", "code", "urgent")
 )
 
 // fleetFollower is a collector of FleetFacts.

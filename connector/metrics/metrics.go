@@ -78,7 +78,8 @@ func ofProcess(version, commit string) []prometheus.Collector {
 		ConstLabels: prometheus.Labels{"version": version, "commit": commit, "goversion": runtime.Version()},
 	})
 	built.Set(1)
-	return []prometheus.Collector{built, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})}
+	return []prometheus.Collector{built, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})}
 }
 
 // newMetrics returns metrics of one ledger, or of all accounts' ledgers.
@@ -92,29 +93,36 @@ func newMetrics() *Metrics {
 			Buckets: []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"system", "connection", "operation", "status"}),
 		webhooks: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "payersync_webhook_requests_total", Help: "Requests to the webhook endpoint, by how they ended; only accepted and repeated were taken in.",
+			Name: "payersync_webhook_requests_total",
+			Help: "Requests to the webhook endpoint, by how they ended; only accepted and repeated were taken in.",
 		}, []string{"outcome"}),
 		reflected: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "payersync_webhook_reflect_duration_seconds", Help: "Time from the receipt of a webhook until the ledger showed what the service then said; of several for one customer the longest.",
+			Name: "payersync_webhook_reflect_duration_seconds",
+			Help: "Time from the receipt of a webhook until the ledger showed what the service then said; of several for one customer the longest.",
 
 			Buckets: []float64{1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 21600},
 		}),
 		commits: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "payersync_ledger_commit_duration_seconds", Help: "How long it took until a commit to the ledger was durable on the disk.",
+			Name: "payersync_ledger_commit_duration_seconds",
+			Help: "How long it took until a commit to the ledger was durable on the disk.",
 
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10},
 		}),
 		failed: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "payersync_ledger_commit_failures_total", Help: "Commits that the ledger did not take, so that nothing of them was kept.",
+			Name: "payersync_ledger_commit_failures_total",
+			Help: "Commits that the ledger did not take, so that nothing of them was kept.",
 		}),
 		repaired: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "payersync_sweep_repaired_total", Help: "Mandates whose status a sweep of this process found changed, without a webhook that had told.",
+			Name: "payersync_sweep_repaired_total",
+			Help: "Mandates whose status a sweep of this process found changed, without a webhook that had told.",
 		}),
 		drifted: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "payersync_sweep_drifted_total", Help: "Customers that a sweep of this process found changed by somebody else in the billing service.",
+			Name: "payersync_sweep_drifted_total",
+			Help: "Customers that a sweep of this process found changed by somebody else in the billing service.",
 		}),
 		found: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "payersync_sweep_found", Help: "What the last sweep of this process found amiss: linked customers that no longer exist (missing), customers that exist and are not listed (unlisted), payers whose key several customers carry (doubled).",
+			Name: "payersync_sweep_found",
+			Help: "What the last sweep of this process found amiss: linked customers that no longer exist (missing), customers that exist and are not listed (unlisted), payers whose key several customers carry (doubled).",
 		}, []string{"finding"}),
 	}
 	m.registry.MustRegister(m.requests, m.webhooks, m.reflected, m.commits, m.failed, m.repaired, m.drifted, m.found)
@@ -135,7 +143,8 @@ func (m *Metrics) Follow(read func(context.Context) (Facts, error)) {
 func (m *Metrics) Handler() http.Handler { return handler(m.registry) }
 
 func handler(of prometheus.Gatherer) http.Handler {
-	page := promhttp.HandlerFor(of, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: maxScrapes})
+	page := promhttp.HandlerFor(of,
+		promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: maxScrapes})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path != Path:

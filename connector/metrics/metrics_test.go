@@ -38,32 +38,42 @@ func number(n int) *int { return &n }
 func whole() Facts {
 	return Facts{
 		Numbers: state.Numbers{
-			Runs: []state.RunCount{{Connection: "acme", Kind: "sync", Outcome: "complete", N: 7}, {Connection: "gone", Kind: "sync", Outcome: "failed", N: 9}},
+			Runs: []state.RunCount{{Connection: "acme", Kind: "sync", Outcome: "complete", N: 7},
+				{Connection: "gone", Kind: "sync", Outcome: "failed", N: 9}},
 			LastEnded: []state.RunSpan{
-				{Connection: "acme", Outcome: "failed", StartedAt: began, FinishedAt: began.Add(time.Minute)}, {Connection: "gone", Outcome: "failed", StartedAt: began, FinishedAt: began},
+				{Connection: "acme", Outcome: "failed", StartedAt: began, FinishedAt: began.Add(time.Minute)},
+				{Connection: "gone", Outcome: "failed", StartedAt: began, FinishedAt: began},
 			},
-			LastComplete: []state.RunSpan{{Connection: "acme", Outcome: "complete", StartedAt: began, FinishedAt: began.Add(90 * time.Second)}},
-			OpenRuns:     []state.RunSpan{{Connection: "bravo", Outcome: "running", StartedAt: began}},
-			Sent:         []state.SentCount{{Connection: "acme", Action: connector.ActionCreate, End: state.AttemptAnswered, N: 40}, {Connection: "gone", Action: connector.ActionLink, End: state.AttemptRefused, N: 2}},
-			Unanswered:   []state.UnansweredCount{{Connection: "acme", Action: connector.ActionUpdate, N: 3, Since: began}, {Connection: "acme", Action: connector.ActionCreate, N: 1, Since: began.Add(-time.Hour)}},
-			Payers:       []state.PayerCount{{Connection: "acme", State: "linked", N: 40}, {Connection: "gone", State: "linked", N: 5}, {Connection: "lost", State: "linked", N: 6}},
-			Mandates:     map[string]int{"ACTIVE": 30, "CREATED": 10},
-			Attention:    []state.AttentionCount{{Connection: "acme", Reason: "rejected", N: 2}, {Connection: "", Reason: "event_not_understood", N: 1}, {Connection: "gone", Reason: "rejected", N: 4}},
-			Waiting:      map[string]int{"received": 2, "quarantined": 1}, OldestWaits: began,
+			LastComplete: []state.RunSpan{{Connection: "acme", Outcome: "complete", StartedAt: began,
+				FinishedAt: began.Add(90 * time.Second)}},
+			OpenRuns: []state.RunSpan{{Connection: "bravo", Outcome: "running", StartedAt: began}},
+			Sent: []state.SentCount{{Connection: "acme", Action: connector.ActionCreate, End: state.AttemptAnswered,
+				N: 40}, {Connection: "gone", Action: connector.ActionLink, End: state.AttemptRefused, N: 2}},
+			Unanswered: []state.UnansweredCount{{Connection: "acme", Action: connector.ActionUpdate, N: 3, Since: began},
+				{Connection: "acme", Action: connector.ActionCreate, N: 1, Since: began.Add(-time.Hour)}},
+			Payers: []state.PayerCount{{Connection: "acme", State: "linked", N: 40},
+				{Connection: "gone", State: "linked", N: 5}, {Connection: "lost", State: "linked", N: 6}},
+			Mandates: map[string]int{"ACTIVE": 30, "CREATED": 10},
+			Attention: []state.AttentionCount{{Connection: "acme", Reason: "rejected", N: 2},
+				{Connection: "", Reason: "event_not_understood", N: 1}, {Connection: "gone", Reason: "rejected", N: 4}},
+			Waiting: map[string]int{"received": 2, "quarantined": 1}, OldestWaits: began,
 			Size: 1 << 20, WAL: 1 << 10,
 		},
 		Connections: []string{"acme", "bravo"},
 		LastPass:    began,
-		Plans:       []state.Plan{{Connection: "acme", CreatedAt: began}, {Connection: "bravo", CreatedAt: began, Missing: 3}, {Connection: "gone", CreatedAt: began}},
-		Sources:     []state.SourceRow{{Connection: "acme", State: "parked"}, {Connection: "gone", State: "active"}},
-		Mappings:    []state.MappingProblem{{Connection: "bravo", Problem: "a mistake"}},
-		Consents:    []state.ConsentRow{{Connection: "bravo", ReconnectBy: began.AddDate(0, 0, 60), Broken: "refused"}},
-		Serving:     state.Serving{Problem: "a mistake", Restart: []string{"server.webhooks", "server.health"}},
+		Plans: []state.Plan{{Connection: "acme", CreatedAt: began}, {Connection: "bravo", CreatedAt: began, Missing: 3},
+			{Connection: "gone", CreatedAt: began}},
+		Sources:  []state.SourceRow{{Connection: "acme", State: "parked"}, {Connection: "gone", State: "active"}},
+		Mappings: []state.MappingProblem{{Connection: "bravo", Problem: "a mistake"}},
+		Consents: []state.ConsentRow{{Connection: "bravo", ReconnectBy: began.AddDate(0, 0, 60), Broken: "refused"}},
+		Serving:  state.Serving{Problem: "a mistake", Restart: []string{"server.webhooks", "server.health"}},
 		Jobs: []Job{
-			{state.JobRow{Name: "sweep", BegunAt: began, EndedAt: began.Add(time.Second), DoneAt: began.Add(time.Second), Outcome: "done"}, began.Add(time.Hour)},
+			{state.JobRow{Name: "sweep", BegunAt: began, EndedAt: began.Add(time.Second), DoneAt: began.Add(time.Second),
+				Outcome: "done"}, began.Add(time.Hour)},
 			{JobRow: state.JobRow{Name: "sync acme", BegunAt: began}},
 		},
-		Budgets: []Budget{{Connection: "bravo", Left: state.Left{Minute: number(12), Day: number(900), ParkedUntil: began.Add(time.Hour)}}, {Connection: "acme"}},
+		Budgets: []Budget{{Connection: "bravo",
+			Left: state.Left{Minute: number(12), Day: number(900), ParkedUntil: began.Add(time.Hour)}}, {Connection: "acme"}},
 	}
 }
 
@@ -96,8 +106,9 @@ func everything(t *testing.T) []*dto.MetricFamily {
 	f := NewFleet("1.2.3", "abc")
 	f.Follow(func(context.Context) FleetFacts {
 		return FleetFacts{
-			Nodes: map[string]int{"at_work": 3, "lost": 1}, Accounts: map[string]int{"open": 1, "closed": 7, "not_open": 1}, Unopened: []string{"beta"},
-			Needing: map[string][]AccountCondition{"acme": {{Code: "run_failed", Urgent: true}}},
+			Nodes: map[string]int{"at_work": 3, "lost": 1}, Accounts: map[string]int{"open": 1, "closed": 7, "not_open": 1},
+			Unopened: []string{"beta"},
+			Needing:  map[string][]AccountCondition{"acme": {{Code: "run_failed", Urgent: true}}},
 		}
 	})
 	families, err := f.Gatherer().Gather()
@@ -141,29 +152,47 @@ func TestWhatIsShownIsWhatHappened(t *testing.T) {
 	want := map[string]float64{
 		`ledger_up{}`: 1, `ledger_size_bytes{file="ledger"}`: 1 << 20, `ledger_size_bytes{file="wal"}`: 1 << 10,
 		`ledger_commit_duration_seconds{}`: 1, `ledger_commit_failures_total{}`: 1,
-		`runs_total{connection="acme",kind="sync",outcome="complete"}`: 7, `runs_total{connection="bravo",kind="plan",outcome="failed"}`: 0,
-		`run_open_since_timestamp_seconds{connection="bravo"}`: at,
-		`run_last_outcome{connection="acme",outcome="failed"}`: 1, `run_last_outcome{connection="acme",outcome="complete"}`: 0,
-		`run_last_complete_timestamp_seconds{connection="acme"}`: at + 90, `run_last_complete_duration_seconds{connection="acme"}`: 90,
-		`changes_total{action="create",connection="acme",outcome="answered"}`: 40, `changes_total{action="link",connection="bravo",outcome="refused"}`: 0,
+		`runs_total{connection="acme",kind="sync",outcome="complete"}`:                 7,
+		`runs_total{connection="bravo",kind="plan",outcome="failed"}`:                  0,
+		`run_open_since_timestamp_seconds{connection="bravo"}`:                         at,
+		`run_last_outcome{connection="acme",outcome="failed"}`:                         1,
+		`run_last_outcome{connection="acme",outcome="complete"}`:                       0,
+		`run_last_complete_timestamp_seconds{connection="acme"}`:                       at + 90,
+		`run_last_complete_duration_seconds{connection="acme"}`:                        90,
+		`changes_total{action="create",connection="acme",outcome="answered"}`:          40,
+		`changes_total{action="link",connection="bravo",outcome="refused"}`:            0,
 		`changes_total{action="link",connection="(not configured)",outcome="refused"}`: 2,
 		`changes_unanswered{action="update",connection="acme"}`:                        3,
 		`changes_unanswered_oldest_timestamp_seconds{connection="acme"}`:               at - 3600,
-		`plans_waiting{connection="acme",kind="approval"}`:                             1, `plans_waiting{connection="bravo",kind="standstill"}`: 1, `plans_waiting{connection="bravo",kind="approval"}`: 0,
-		`payers{connection="acme",state="linked"}`: 40, `payers{connection="(not configured)",state="linked"}`: 11, `payers{connection="bravo",state="held"}`: 0,
-		`mandates{status="ACTIVE"}`: 30, `mandates{status="CANCELLED"}`: 0,
-		`attention{connection="acme",reason="rejected"}`: 2, `attention{reason="event_not_understood"}`: 1, `attention{connection="(not configured)",reason="rejected"}`: 4,
-		`inbox{state="received"}`: 2, `inbox{state="parked"}`: 0, `inbox{state="quarantined"}`: 1, `inbox_oldest_timestamp_seconds{}`: at,
-		`webhook_requests_total{outcome="signature_failed"}`: 1, `webhook_requests_total{outcome="too_many"}`: 0, `webhook_reflect_duration_seconds{}`: 1,
+		`plans_waiting{connection="acme",kind="approval"}`:                             1,
+		`plans_waiting{connection="bravo",kind="standstill"}`:                          1,
+		`plans_waiting{connection="bravo",kind="approval"}`:                            0,
+		`payers{connection="acme",state="linked"}`:                                     40,
+		`payers{connection="(not configured)",state="linked"}`:                         11,
+		`payers{connection="bravo",state="held"}`:                                      0,
+		`mandates{status="ACTIVE"}`:                                                    30, `mandates{status="CANCELLED"}`: 0,
+		`attention{connection="acme",reason="rejected"}`: 2, `attention{reason="event_not_understood"}`: 1,
+		`attention{connection="(not configured)",reason="rejected"}`: 4,
+		`inbox{state="received"}`:                                    2, `inbox{state="parked"}`: 0,
+		`inbox{state="quarantined"}`:                         1,
+		`inbox_oldest_timestamp_seconds{}`:                   at,
+		`webhook_requests_total{outcome="signature_failed"}`: 1, `webhook_requests_total{outcome="too_many"}`: 0,
+		`webhook_reflect_duration_seconds{}`:                                                                  1,
 		`request_duration_seconds{operation="create customer",status="2xx",system="billing"}`:                 1,
 		`request_duration_seconds{connection="bravo",operation="get token",status="timeout",system="source"}`: 1,
-		`budget_left{connection="bravo",window="minute"}`:                                                     12, `budget_left{connection="bravo",window="day"}`: 900, `budget_parked_until_timestamp_seconds{connection="bravo"}`: at + 3600,
-		`consent_lapses_timestamp_seconds{connection="bravo"}`: at + 60*24*3600, `consent_broken{connection="bravo"}`: 1,
+		`budget_left{connection="bravo",window="minute"}`:                                                     12,
+		`budget_left{connection="bravo",window="day"}`:                                                        900,
+		`budget_parked_until_timestamp_seconds{connection="bravo"}`:                                           at + 3600,
+		`consent_lapses_timestamp_seconds{connection="bravo"}`: at +
+			60*24*3600, `consent_broken{connection="bravo"}`: 1,
 		`source_state{connection="acme",state="parked"}`: 1, `source_state{connection="acme",state="active"}`: 0,
 		`mapping_wrong{connection="bravo"}`: 1, `mapping_wrong{connection="acme"}`: 0,
-		`sweep_last_complete_timestamp_seconds{}`: at, `sweep_repaired_total{}`: 2, `sweep_drifted_total{}`: 1, `sweep_found{finding="doubled"}`: 5,
-		`job_last_success_timestamp_seconds{name="sweep"}`: at + 1, `job_last_outcome{name="sweep",outcome="done"}`: 1, `job_last_outcome{name="sweep",outcome="failed"}`: 0,
-		`job_next_timestamp_seconds{name="sweep"}`: at + 3600, `configuration_wrong{}`: 1, `configuration_restart_needed{}`: 2,
+		`sweep_last_complete_timestamp_seconds{}`: at, `sweep_repaired_total{}`: 2, `sweep_drifted_total{}`: 1,
+		`sweep_found{finding="doubled"}`:                   5,
+		`job_last_success_timestamp_seconds{name="sweep"}`: at + 1, `job_last_outcome{name="sweep",outcome="done"}`: 1,
+		`job_last_outcome{name="sweep",outcome="failed"}`: 0,
+		`job_next_timestamp_seconds{name="sweep"}`:        at + 3600, `configuration_wrong{}`: 1,
+		`configuration_restart_needed{}`:                     2,
 		`job_last_begun_timestamp_seconds{name="sync acme"}`: at,
 	}
 	for line, value := range want {
@@ -172,7 +201,8 @@ func TestWhatIsShownIsWhatHappened(t *testing.T) {
 		}
 	}
 	for line := range got {
-		for _, text := range []string{`"gone"`, `"lost"`, `job_last_success_timestamp_seconds{name="sync acme"}`, `budget_left{connection="acme"`, `run_open_since_timestamp_seconds{connection="acme"`} {
+		for _, text := range []string{`"gone"`, `"lost"`, `job_last_success_timestamp_seconds{name="sync acme"}`,
+			`budget_left{connection="acme"`, `run_open_since_timestamp_seconds{connection="acme"`} {
 			if strings.Contains(line, text) {
 				t.Errorf("%s should not be there", line)
 			}
@@ -231,7 +261,8 @@ func TestTheTableOfMetricsIsWhatIsShown(t *testing.T) {
 			names = append(names, l)
 		}
 		slices.Sort(names)
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.GetName(), strings.ToLower(f.GetType().String()), strings.Join(names, ", "), f.GetHelp())
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.GetName(), strings.ToLower(f.GetType().String()),
+			strings.Join(names, ", "), f.GetHelp())
 	}
 	if *update {
 		if err := os.WriteFile(filepath.FromSlash(file), []byte(b.String()), 0o644); err != nil {
@@ -250,7 +281,8 @@ func TestTheTableOfMetricsIsWhatIsShown(t *testing.T) {
 // A service may make up as many statuses as it likes, and write what it likes into them.
 func TestStatusesOfAServiceAreBoundedAndClean(t *testing.T) {
 	t.Parallel()
-	counted := map[string]int{"ACTIVE": 1, "Ada Lovelace": 5, "ada@example.org": 5, "": 2, "EXPIRED\n": 1, "a\xffb": 1, strings.Repeat("X", 41): 1}
+	counted := map[string]int{"ACTIVE": 1, "Ada Lovelace": 5, "ada@example.org": 5, "": 2, "EXPIRED\n": 1, "a\xffb": 1,
+		strings.Repeat("X", 41): 1}
 	total := 0
 	for i := range 1000 {
 		counted[fmt.Sprintf("MADE_UP_%d", i)] = i + 1
@@ -272,7 +304,8 @@ func TestStatusesOfAServiceAreBoundedAndClean(t *testing.T) {
 		}
 	}
 	few := statuses(map[string]int{"EXPIRED": 3, "CREATED": 2})
-	if diff := cmp.Diff(map[string]int{"CREATED": 2, "PENDING": 0, "ACTIVE": 0, "CANCELLED": 0, "EXPIRED": 3}, few); diff != "" {
+	if diff := cmp.Diff(map[string]int{"CREATED": 2, "PENDING": 0, "ACTIVE": 0, "CANCELLED": 0, "EXPIRED": 3},
+		few); diff != "" {
 		t.Errorf("few statuses (-want +got):\n%s", diff)
 	}
 }
@@ -304,7 +337,8 @@ func TestOperationsAndStatusesOfRequestsAreBounded(t *testing.T) {
 	if len(operations) != maxOperations+1 || !operations[other] {
 		t.Errorf("%d operations are told apart, want %d and %s", len(operations), maxOperations, other)
 	}
-	if diff := cmp.Diff(map[string]bool{"1xx": true, "2xx": true, "3xx": true, "4xx": true, "429": true, "5xx": true, other: true}, statuses); diff != "" {
+	if diff := cmp.Diff(map[string]bool{"1xx": true, "2xx": true, "3xx": true, "4xx": true, "429": true, "5xx": true,
+		other: true}, statuses); diff != "" {
 		t.Errorf("statuses (-want +got):\n%s", diff)
 	}
 }
@@ -319,7 +353,8 @@ func TestALedgerThatCannotBeReadLeavesTheLiveMetrics(t *testing.T) {
 	w := httptest.NewRecorder()
 	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, Path, nil))
 	text := w.Body.String()
-	if w.Code != http.StatusOK || !strings.Contains(text, "\npayersync_ledger_up 0\n") || !strings.Contains(text, `payersync_webhook_requests_total{outcome="not_stored"} 1`) {
+	if w.Code != http.StatusOK || !strings.Contains(text, "\npayersync_ledger_up 0\n") ||
+		!strings.Contains(text, `payersync_webhook_requests_total{outcome="not_stored"} 1`) {
 		t.Errorf("answered %d:\n%s", w.Code, text)
 	}
 	for _, stale := range []string{"payersync_payers", "payersync_runs_total", "failing"} {
@@ -395,7 +430,8 @@ func TestNothingButThePageIsServed(t *testing.T) {
 		method, path string
 		want         int
 	}{
-		{"GET", "/metrics", 200}, {"HEAD", "/metrics", 200}, {"POST", "/metrics", 405}, {"GET", "/", 404}, {"GET", "/metrics/", 404},
+		{"GET", "/metrics", 200}, {"HEAD", "/metrics", 200}, {"POST", "/metrics", 405}, {"GET", "/", 404},
+		{"GET", "/metrics/", 404},
 		{"GET", "/debug/pprof/", 404}, {"GET", "/healthz", 404}, {"GET", "/webhooks/billing", 404},
 	} {
 		w := httptest.NewRecorder()

@@ -57,8 +57,10 @@ func TestTheNextCustomersAreReadWhileSomebodyLooksAtOne(t *testing.T) {
 		shows := func(when string, p pairOf, took time.Duration, asked int) {
 			t.Helper()
 			began := time.Now()
-			if _, err := a.read(t.Context(), p, time.Now, service.read); err != nil || time.Since(began) != took || service.asked() != asked {
-				t.Errorf("%s it took %v and %d reads, %v; want %v and %d", when, time.Since(began), service.asked(), err, took, asked)
+			if _, err := a.read(t.Context(), p, time.Now, service.read); err != nil || time.Since(began) != took ||
+				service.asked() != asked {
+				t.Errorf("%s it took %v and %d reads, %v; want %v and %d", when, time.Since(began), service.asked(), err, took,
+					asked)
 			}
 		}
 		all := pairs(6)
@@ -113,7 +115,8 @@ func TestWhatCannotBeReadAheadIsAskedForAgain(t *testing.T) {
 				if service.asked() != tt.asked {
 					t.Errorf("%d of 5 were asked for ahead, want %d", service.asked(), tt.asked)
 				}
-				if _, err := a.read(t.Context(), pairs(1)[0], time.Now, service.read); !errors.Is(err, tt.err) || service.asked() != tt.asked+1 {
+				if _, err := a.read(t.Context(), pairs(1)[0], time.Now, service.read); !errors.Is(err, tt.err) ||
+					service.asked() != tt.asked+1 {
 					t.Errorf("%v after %d reads", err, service.asked())
 				}
 			})

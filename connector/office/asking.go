@@ -116,7 +116,8 @@ var askings = map[connector.Act]struct {
 	decision connector.AskDecision
 	action   string
 }{
-	connector.ActAsk: {connector.Ask, "ask payer for mandate"}, connector.ActAskNot: {connector.DoNotAsk, "do not ask payer for mandate"},
+	connector.ActAsk:       {connector.Ask, "ask payer for mandate"},
+	connector.ActAskNot:    {connector.DoNotAsk, "do not ask payer for mandate"},
 	connector.ActAskByRule: {connector.AskByRule, "let mapping decide on mandate"},
 }
 

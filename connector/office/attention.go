@@ -14,11 +14,12 @@ import (
 
 // Attention performs people's acts on findings about records, and on payers. The audit log has each of them.
 type Attention struct {
-	Ledger     *state.Ledger
-	Syncer     *syncer.Syncer
-	Stored     func(ctx context.Context, connection string) (syncer.Connection, error) // a connection with the mapping in force
-	Mandates   *Mandates                                                               // for acts on mandates
-	Deliveries *Deliveries                                                             // for acts on webhooks
+	Ledger *state.Ledger
+	Syncer *syncer.Syncer
+	// a connection with the mapping in force
+	Stored     func(ctx context.Context, connection string) (syncer.Connection, error)
+	Mandates   *Mandates   // for acts on mandates
+	Deliveries *Deliveries // for acts on webhooks
 }
 
 // Subscription is the id of the webhook subscription, in place of a record id.
@@ -58,7 +59,8 @@ func (a *Attention) proposeRetry(ctx context.Context, p *Proposal) error {
 			if !out.News {
 				return nil
 			}
-			return tx.Audit(state.Entry{Actor: by.Name, Action: "retry record", Subject: id.SourceID, Reason: codesAnd(codes, by.Reason)})
+			return tx.Audit(state.Entry{Actor: by.Name, Action: "retry record", Subject: id.SourceID,
+				Reason: codesAnd(codes, by.Reason)})
 		})
 	}
 	return nil
@@ -81,7 +83,8 @@ func (a *Attention) RetryAll(ctx context.Context, f state.Filter, by syncer.Oper
 		if marked == 0 && before > 0 {
 			return nil
 		}
-		return tx.Audit(state.Entry{Actor: by.Name, Action: "retry records", Subject: connector.Plural(marked, "record"), Reason: codesAnd(f.State, by.Reason)})
+		return tx.Audit(state.Entry{Actor: by.Name, Action: "retry records", Subject: connector.Plural(marked, "record"),
+			Reason: codesAnd(f.State, by.Reason)})
 	})
 	return marked, before, err
 }
@@ -132,7 +135,8 @@ func (a *Attention) proposeClose(ctx context.Context, p *Proposal) error {
 func (a *Attention) proposeCloseSubscription(_ context.Context, p *Proposal) error {
 	p.perform = func(ctx context.Context, by syncer.Operator, out *Outcome) error {
 		return a.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-			out.News, err = tx.CloseSubscription(state.Entry{Actor: by.Name, Action: "close subscription", Subject: Subscription, Reason: by.Reason})
+			out.News, err = tx.CloseSubscription(state.Entry{Actor: by.Name, Action: "close subscription", Subject: Subscription,
+				Reason: by.Reason})
 			return err
 		})
 	}
@@ -173,7 +177,8 @@ const LaterFor = 7 * 24 * time.Hour
 
 // Later hides records with a reason for LaterFor. It returns the end of this time and the number of records. The reason
 // stays, and automatic processing continues.
-func (a *Attention) Later(ctx context.Context, r connector.Reason, ids []state.RecordID, by syncer.Operator) (until time.Time, n int, err error) {
+func (a *Attention) Later(ctx context.Context, r connector.Reason, ids []state.RecordID,
+	by syncer.Operator) (until time.Time, n int, err error) {
 	until = a.Ledger.Now().Add(LaterFor)
 	n, err = a.each(ctx, ids, func(tx *state.Tx, id state.RecordID) (bool, error) {
 		return tx.PutOff(id, r, until, entryOf(by, "put off", id, r))
@@ -182,7 +187,8 @@ func (a *Attention) Later(ctx context.Context, r connector.Reason, ids []state.R
 }
 
 // TellNow shows postponed records again, and returns their number.
-func (a *Attention) TellNow(ctx context.Context, r connector.Reason, ids []state.RecordID, by syncer.Operator) (int, error) {
+func (a *Attention) TellNow(ctx context.Context, r connector.Reason, ids []state.RecordID, by syncer.Operator) (int,
+	error) {
 	return a.each(ctx, ids, func(tx *state.Tx, id state.RecordID) (bool, error) {
 		return tx.TellNow(id, r, entryOf(by, "tell now", id, r))
 	})
@@ -190,11 +196,13 @@ func (a *Attention) TellNow(ctx context.Context, r connector.Reason, ids []state
 
 // entryOf is the audit log's line about a finding on a record.
 func entryOf(by syncer.Operator, action string, id state.RecordID, r connector.Reason) state.Entry {
-	return state.Entry{Actor: by.Name, Action: action, Subject: strings.TrimPrefix(id.Connection+"/"+id.SourceID, "/") + ", " + string(r), Reason: by.Reason}
+	return state.Entry{Actor: by.Name, Action: action, Subject: strings.TrimPrefix(id.Connection+"/"+id.SourceID, "/") +
+		", " + string(r), Reason: by.Reason}
 }
 
 // each calls do for records in one write, and counts the changed ones.
-func (a *Attention) each(ctx context.Context, ids []state.RecordID, do func(*state.Tx, state.RecordID) (bool, error)) (n int, err error) {
+func (a *Attention) each(ctx context.Context, ids []state.RecordID,
+	do func(*state.Tx, state.RecordID) (bool, error)) (n int, err error) {
 	err = a.Ledger.Do(ctx, func(tx *state.Tx) error {
 		n = 0
 		for _, id := range ids {

@@ -19,7 +19,8 @@ import (
 	"payersync/state"
 )
 
-var benchLedger = flag.String("bench-ledger", "", "folder of a ledger that BenchmarkPages of package pages has filled: it is counted instead of one that is made for it")
+var benchLedger = flag.String("bench-ledger", "",
+	"folder of a ledger that BenchmarkPages of package pages has filled: it is counted instead of one that is made for it")
 
 // benchPage is how many records one transaction of a benchmark writes.
 const benchPage = 500
@@ -40,7 +41,8 @@ func BenchmarkSearch(b *testing.B) {
 	for from := 0; from < benchRecords; from += benchPage {
 		some := map[string]*connector.Label{}
 		for n := from; n < from+benchPage; n++ {
-			some[fmt.Sprintf("c-%06d", n)] = &connector.Label{Number: fmt.Sprintf("A%06d", n), Name: fmt.Sprintf("Customer %d Limited", n), Email: fmt.Sprintf("accounts%d@example.com", n)}
+			some[fmt.Sprintf("c-%06d", n)] = &connector.Label{Number: fmt.Sprintf("A%06d", n),
+				Name: fmt.Sprintf("Customer %d Limited", n), Email: fmt.Sprintf("accounts%d@example.com", n)}
 		}
 		w.read("acme", some)
 	}
@@ -86,12 +88,15 @@ func crowd(b *testing.B) *world {
 	b.Helper()
 	w := newWorld(b)
 	run := w.run("acme")
-	statuses := []connector.MandateStatus{connector.MandateCreated, connector.MandateCreated, connector.MandatePending, connector.MandateActive, connector.MandateCancelled, ""}
+	statuses := []connector.MandateStatus{connector.MandateCreated, connector.MandateCreated, connector.MandatePending,
+		connector.MandateActive, connector.MandateCancelled, ""}
 	for from := 0; from < benchRecords; from += benchPage {
 		w.do(func(tx *state.Tx) error {
 			for n := from; n < from+benchPage; n++ {
-				p := placed{id: fmt.Sprintf("c-%06d", n), status: statuses[n%len(statuses)], unlinked: n%10 == 0, lost: n%7 == 0, reason: oneOf(n%10 == 0, connector.ReasonRejected), topic: oneOf(n%10 == 0, state.TopicLink),
-					label: connector.Label{Number: fmt.Sprintf("A%06d", n), Name: fmt.Sprintf("Customer %d Limited", n), Email: fmt.Sprintf("accounts%d@example.com", n), Language: "en"}}
+				p := placed{id: fmt.Sprintf("c-%06d", n), status: statuses[n%len(statuses)], unlinked: n%10 == 0, lost: n%7 == 0,
+					reason: oneOf(n%10 == 0, connector.ReasonRejected), topic: oneOf(n%10 == 0, state.TopicLink),
+					label: connector.Label{Number: fmt.Sprintf("A%06d", n), Name: fmt.Sprintf("Customer %d Limited", n),
+						Email: fmt.Sprintf("accounts%d@example.com", n), Language: "en"}}
 				if err := w.bookOne(tx, run, "acme", p); err != nil {
 					return err
 				}
@@ -113,7 +118,8 @@ func counted(b *testing.B) *world {
 	if *benchLedger == "" {
 		return crowd(b)
 	}
-	w := &world{t: b, path: filepath.Join(*benchLedger, "payersync.db"), now: time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)}
+	w := &world{t: b, path: filepath.Join(*benchLedger, "payersync.db"),
+		now: time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)}
 	w.ledger = w.open(state.Options{KeyFile: w.path + ".key"})
 	if err := w.ledger.Sound(b.Context()); err != nil { // the file is looked through first
 		b.Fatal(err)
@@ -174,7 +180,8 @@ func BenchmarkStandings(b *testing.B) {
 	b.Run("latest", func(b *testing.B) {
 		for b.Loop() {
 			c, err := s.Latest(b.Context())
-			if err != nil || c.Reached(office.InBooks) != benchRecords || c.Number(office.Which{Class: standing.Awaiting, Days: 14}) != 0 {
+			if err != nil || c.Reached(office.InBooks) != benchRecords ||
+				c.Number(office.Which{Class: standing.Awaiting, Days: 14}) != 0 {
 				b.Fatal(err)
 			}
 		}
@@ -184,7 +191,8 @@ func BenchmarkStandings(b *testing.B) {
 			if _, err := w.ledger.ReasonCounts(b.Context()); err != nil {
 				b.Fatal(err)
 			}
-			if rows, err := w.ledger.AttentionPage(b.Context(), state.Filter{State: string(connector.ReasonRejected), Limit: 51}, state.AttentionRow{}); err != nil || len(rows) != 51 {
+			if rows, err := w.ledger.AttentionPage(b.Context(), state.Filter{State: string(connector.ReasonRejected), Limit: 51},
+				state.AttentionRow{}); err != nil || len(rows) != 51 {
 				b.Fatal(len(rows), err)
 			}
 		}

@@ -34,7 +34,8 @@ func (w *world) book(connection string, all ...placed) {
 		for _, status := range p.moves {
 			w.now = w.now.Add(24 * time.Hour)
 			w.do(func(tx *state.Tx) error {
-				_, err := tx.SaveMandate(connector.Mandate{ID: "m-" + p.id, CustomerID: "b-" + p.id, Status: status}, connector.CauseSweep, "1")
+				_, err := tx.SaveMandate(connector.Mandate{ID: "m-" + p.id, CustomerID: "b-" + p.id, Status: status},
+					connector.CauseSweep, "1")
 				return err
 			})
 		}
@@ -53,8 +54,10 @@ func (w *world) bookOne(tx *state.Tx, run int64, connection string, p placed) er
 	if p.key != "" {
 		key.Value = p.key
 	}
-	d := state.Decision{SourceID: p.id, ContentHash: r.Hash(), Verdict: p.verdict, Key: key, Topic: p.topic, Reason: p.reason, Left: p.verdict == state.Excluded}
-	if err := errors.Join(tx.SavePage(run, connection, []connector.Record{r}), tx.SaveDecisions(run, connection, "m1", d)); err != nil {
+	d := state.Decision{SourceID: p.id, ContentHash: r.Hash(), Verdict: p.verdict, Key: key, Topic: p.topic,
+		Reason: p.reason, Left: p.verdict == state.Excluded}
+	if err := errors.Join(tx.SavePage(run, connection, []connector.Record{r}),
+		tx.SaveDecisions(run, connection, "m1", d)); err != nil {
 		return err
 	}
 	if p.label != (connector.Label{}) {
@@ -84,7 +87,9 @@ func (w *world) bookOne(tx *state.Tx, run int64, connection string, p placed) er
 	}
 	if p.people != nil {
 		payer.BillingID = billing
-		if err := tx.SetApplied(payer, connector.Customer{Name: p.label.Name, People: p.people, ExternalData: map[string]string{key.Name: key.Value}}); err != nil {
+		if err := tx.SetApplied(payer,
+			connector.Customer{Name: p.label.Name, People: p.people,
+				ExternalData: map[string]string{key.Name: key.Value}}); err != nil {
 			return err
 		}
 	}

@@ -34,7 +34,8 @@ func (b Bounced) Words(list string) string {
 	case b.Stopped > 0 && b.Payers == 1:
 		return "Nothing more is sent to the address, which 1 payer is written to at; " + list + " tells who."
 	case b.Stopped > 0 && b.Payers > 0:
-		return "Nothing more is sent to the address, which " + connector.Plural(b.Payers, "payer") + " are written to at; " + list + " tells who."
+		return "Nothing more is sent to the address, which " + connector.Plural(b.Payers, "payer") + " are written to at; " +
+			list + " tells who."
 	case b.Stopped > 0:
 		return "Nothing more is sent to the address. No payer is written to at it, for all that is known."
 	case b.Noted > 0:
@@ -170,7 +171,8 @@ func (b *Bounces) Address(ctx context.Context, address string, by syncer.Operato
 }
 
 // readReport returns the content of a delivery report, and the function to store it.
-func (b *Bounces) readReport(ctx context.Context, report io.Reader, by syncer.Operator) (Bounced, func(*state.Tx) error, error) {
+func (b *Bounces) readReport(ctx context.Context, report io.Reader, by syncer.Operator) (Bounced, func(*state.Tx) error,
+	error) {
 	said, err := bounce.Parse(report)
 	if err != nil {
 		return Bounced{}, nil, err
@@ -183,7 +185,8 @@ func (b *Bounces) readReport(ctx context.Context, report io.Reader, by syncer.Op
 	if letter == nil || said.Kind == bounce.None {
 		return Bounced{Dropped: 1}, func(*state.Tx) error { return nil }, nil
 	}
-	audit := state.Entry{Actor: by.Name, Action: "note a letter that came back", Subject: letter.MessageID, Reason: said.Status}
+	audit := state.Entry{Actor: by.Name, Action: "note a letter that came back", Subject: letter.MessageID,
+		Reason: said.Status}
 	if said.Kind == bounce.Soft {
 		return Bounced{Noted: 1}, func(tx *state.Tx) error { return tx.Audit(audit) }, nil
 	}
@@ -191,15 +194,19 @@ func (b *Bounces) readReport(ctx context.Context, report io.Reader, by syncer.Op
 }
 
 // word returns the meaning of a person's decision on an address, and the function to store it.
-func (b *Bounces) word(ctx context.Context, address string, by syncer.Operator) (Bounced, func(*state.Tx) error, error) {
+func (b *Bounces) word(ctx context.Context, address string, by syncer.Operator) (Bounced, func(*state.Tx) error,
+	error) {
 	recipient := b.Ledger.RecipientHash(address)
-	return b.stop(ctx, recipient, by.Reason, state.Entry{Actor: by.Name, Action: "note an address that takes no mail", Subject: recipient, Reason: by.Reason})
+	return b.stop(ctx, recipient, by.Reason,
+		state.Entry{Actor: by.Name, Action: "note an address that takes no mail", Subject: recipient, Reason: by.Reason})
 }
 
-func (b *Bounces) stop(ctx context.Context, recipient, note string, audit state.Entry) (Bounced, func(*state.Tx) error, error) {
+func (b *Bounces) stop(ctx context.Context, recipient, note string, audit state.Entry) (Bounced, func(*state.Tx) error,
+	error) {
 	payers, err := b.Ledger.PayersAt(ctx, recipient)
 	return Bounced{Stopped: 1, Payers: payers}, func(tx *state.Tx) error {
-		return errors.Join(tx.AddLetterStop(state.LetterStop{Scope: state.StopAddress, Recipient: recipient, Why: state.StopBounced, Note: note, Actor: audit.Actor}), tx.Audit(audit))
+		return errors.Join(tx.AddLetterStop(state.LetterStop{Scope: state.StopAddress, Recipient: recipient,
+			Why: state.StopBounced, Note: note, Actor: audit.Actor}), tx.Audit(audit))
 	}, err
 }
 
@@ -241,6 +248,7 @@ func (b *Bounces) revive(ctx context.Context, recipient string, by syncer.Operat
 		if err == nil && !held {
 			err = ErrNotBounced
 		}
-		return errors.Join(err, tx.Audit(state.Entry{Actor: by.Name, Action: "note an address that works again", Subject: recipient, Reason: by.Reason}))
+		return errors.Join(err, tx.Audit(state.Entry{Actor: by.Name, Action: "note an address that works again",
+			Subject: recipient, Reason: by.Reason}))
 	})
 }

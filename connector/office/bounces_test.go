@@ -35,7 +35,8 @@ func writtenTo(t *testing.T) (d *desk, b *office.Bounces, id string) {
 	d.do(func(tx *state.Tx) error {
 		now := tx.Now()
 		if err := errors.Join(tx.NoteLetterAddress(record, d.ledger.RecipientHash(address)), tx.FreezeLetter(state.Letter{
-			MandateID: p.MandateID, Kind: "invitation", RecordID: record, Recipient: d.ledger.RecipientHash(address), Setup: "s", Language: "en",
+			MandateID: p.MandateID, Kind: "invitation", RecordID: record, Recipient: d.ledger.RecipientHash(address), Setup: "s",
+			Language:  "en",
 			MessageID: id, Body: []byte("x"), LookedAt: now, FrozenAt: now,
 		})); err != nil {
 			return err
@@ -51,7 +52,8 @@ func writtenTo(t *testing.T) (d *desk, b *office.Bounces, id string) {
 // report returns what a mail server says of the message with this id.
 func report(action, status, id string) *strings.Reader {
 	return strings.NewReader("From: mailer\r\nContent-Type: multipart/report; report-type=delivery-status; boundary=b\r\n\r\n--b\r\nContent-Type: message/delivery-status\r\n\r\nReporting-MTA: dns; mx.example\r\n\r\n" +
-		"Final-Recipient: rfc822; accounts@bakery.example\r\nAction: " + action + "\r\nStatus: " + status + "\r\n\r\n--b\r\nContent-Type: text/rfc822-headers\r\n\r\nMessage-ID: <" + id + "@harbour.example>\r\n\r\n--b--\r\n")
+		"Final-Recipient: rfc822; accounts@bakery.example\r\nAction: " + action + "\r\nStatus: " + status +
+		"\r\n\r\n--b\r\nContent-Type: text/rfc822-headers\r\n\r\nMessage-ID: <" + id + "@harbour.example>\r\n\r\n--b--\r\n")
 }
 
 // told returns the reasons that people are told of.
@@ -78,19 +80,22 @@ func TestALetterThatCameBackStopsItsAddress(t *testing.T) {
 	d, b, id := writtenTo(t)
 	by := syncer.Operator{Name: "ada"}
 	for range 2 { // servers repeat themselves
-		if got, err := b.Report(t.Context(), report("failed", "5.1.1", id), by); err != nil || got != (office.Bounced{Stopped: 1, Payers: 1}) {
+		if got, err := b.Report(t.Context(), report("failed", "5.1.1", id), by); err != nil ||
+			got != (office.Bounced{Stopped: 1, Payers: 1}) {
 			t.Errorf("it ended as %+v, %v", got, err)
 		}
 	}
 	stops, err := d.ledger.LetterStops(t.Context())
-	if err != nil || len(stops) != 1 || stops[0].Why != state.StopBounced || stops[0].Recipient != d.ledger.RecipientHash(address) || stops[0].Note != "5.1.1" {
+	if err != nil || len(stops) != 1 || stops[0].Why != state.StopBounced ||
+		stops[0].Recipient != d.ledger.RecipientHash(address) || stops[0].Note != "5.1.1" {
 		t.Errorf("stopped are %+v, %v", stops, err)
 	}
 	if got := d.told(); len(got) != 1 || got[0] != "A00000 address_bounced" {
 		t.Errorf("told is %q", got)
 	}
 	d.do(func(tx *state.Tx) error {
-		return tx.NoteLetterAddress(state.RecordID{Connection: "acme", SourceID: "A00000"}, d.ledger.RecipientHash("office@bakery.example"))
+		return tx.NoteLetterAddress(state.RecordID{Connection: "acme", SourceID: "A00000"},
+			d.ledger.RecipientHash("office@bakery.example"))
 	})
 	if got := d.told(); len(got) != 0 {
 		t.Errorf("with another address told is %q", got)
@@ -105,14 +110,18 @@ func TestAReportIsBelievedOfALetterOfOursAlone(t *testing.T) {
 		action, status, id string
 		want               office.Bounced
 	}{
-		{"failed", "5.1.1", strings.Repeat("0", len(id)), office.Bounced{Dropped: 1}}, {"failed", "5.1.1", id + "0", office.Bounced{Dropped: 1}},
-		{"relayed", "2.0.0", id, office.Bounced{Dropped: 1}}, {"failed", "5.2.2", id, office.Bounced{Noted: 1}}, {"delayed", "4.4.1", id, office.Bounced{Noted: 1}},
+		{"failed", "5.1.1", strings.Repeat("0", len(id)), office.Bounced{Dropped: 1}},
+		{"failed", "5.1.1", id + "0", office.Bounced{Dropped: 1}},
+		{"relayed", "2.0.0", id, office.Bounced{Dropped: 1}}, {"failed", "5.2.2", id, office.Bounced{Noted: 1}},
+		{"delayed", "4.4.1", id, office.Bounced{Noted: 1}},
 	} {
-		if got, err := b.Report(t.Context(), report(c.action, c.status, c.id), syncer.Operator{Name: "ada"}); err != nil || got != c.want {
+		if got, err := b.Report(t.Context(), report(c.action, c.status, c.id), syncer.Operator{Name: "ada"}); err != nil ||
+			got != c.want {
 			t.Errorf("%s %s of %s ended as %+v, %v; want %+v", c.action, c.status, c.id, got, err, c.want)
 		}
 	}
-	if _, err := b.Report(t.Context(), strings.NewReader("From: ada\r\n\r\n5.1.1\r\n"), syncer.Operator{}); !errors.Is(err, bounce.ErrNoReport) {
+	if _, err := b.Report(t.Context(), strings.NewReader("From: ada\r\n\r\n5.1.1\r\n"), syncer.Operator{}); !errors.Is(err,
+		bounce.ErrNoReport) {
 		t.Errorf("what is no report ended with %v", err)
 	}
 	if stops, err := d.ledger.LetterStops(t.Context()); err != nil || len(stops) != 0 || len(d.told()) != 0 {
@@ -126,14 +135,16 @@ func TestAPersonsWordOnAnAddressIsTakenAndTakenBack(t *testing.T) {
 	ctx, record := t.Context(), state.RecordID{Connection: "acme", SourceID: "A00000"}
 	by := syncer.Operator{Name: "ada", Reason: "by telephone"}
 	revive := func(id state.RecordID) error {
-		_, err := (&office.Attention{Ledger: d.ledger}).Perform(ctx, office.Decision{Act: connector.ActResume, Record: id}, office.By{Operator: by, Role: office.Operator})
+		_, err := (&office.Attention{Ledger: d.ledger}).Perform(ctx, office.Decision{Act: connector.ActResume, Record: id},
+			office.By{Operator: by, Role: office.Operator})
 		return err
 	}
 	for _, again := range []func() error{
 		func() error { return revive(record) },
 		func() error { return b.ReviveAddress(ctx, " ACCOUNTS@bakery.example", by) },
 	} {
-		if got, err := b.Address(ctx, "accounts@Bakery.example", by); err != nil || got != (office.Bounced{Stopped: 1, Payers: 1}) || len(d.told()) != 1 {
+		if got, err := b.Address(ctx, "accounts@Bakery.example", by); err != nil ||
+			got != (office.Bounced{Stopped: 1, Payers: 1}) || len(d.told()) != 1 {
 			t.Errorf("it ended as %+v, %v; told is %q", got, err, d.told())
 		}
 		if err := again(); err != nil || len(d.told()) != 0 {
@@ -155,7 +166,8 @@ func TestAPersonsWordOnAnAddressIsTakenAndTakenBack(t *testing.T) {
 func TestADeadAddressIsToldOfWhileThereIsSomethingToSign(t *testing.T) {
 	t.Parallel()
 	d, b, id := writtenTo(t)
-	if _, err := b.Report(t.Context(), report("failed", "5.1.1", id), syncer.Operator{Name: "ada"}); err != nil || len(d.told()) != 1 {
+	if _, err := b.Report(t.Context(), report("failed", "5.1.1", id), syncer.Operator{Name: "ada"}); err != nil ||
+		len(d.told()) != 1 {
 		t.Fatalf("told is %q, %v", d.told(), err)
 	}
 	p, err := d.ledger.Payer(t.Context(), "acme", "A00000")
@@ -165,7 +177,8 @@ func TestADeadAddressIsToldOfWhileThereIsSomethingToSign(t *testing.T) {
 	if err := d.box.Sign(p.MandateID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.acts.Syncer.Reconciler.Check(t.Context(), p.BillingID, connector.CauseWebhook, "test"); err != nil || len(d.told()) != 0 {
+	if _, err := d.acts.Syncer.Reconciler.Check(t.Context(), p.BillingID, connector.CauseWebhook, "test"); err != nil ||
+		len(d.told()) != 0 {
 		t.Errorf("after the signature told is %q, %v", d.told(), err)
 	}
 }
@@ -189,14 +202,23 @@ func TestTextsOfReportsOrAddressesAreTakenInByLine(t *testing.T) {
 		texts []office.BouncedText
 		want  []office.BouncedLine
 	}{
-		"nothing":              {[]office.BouncedText{{}, {Text: "\r\n \n"}}, nil},
-		"a full mailbox":       {[]office.BouncedText{text("", full)}, []office.BouncedLine{{Bounced: office.Bounced{Noted: 1}}}},
-		"not of ours":          {[]office.BouncedText{text("r.eml", report("failed", "5.1.1", id+"0"))}, []office.BouncedLine{{Bounced: office.Bounced{Dropped: 1}, Name: "r.eml"}}},
-		"of no message":        {[]office.BouncedText{{Name: "r.eml", Text: strings.Replace(text("", report("failed", "5.1.1", id)).Text, "Message-ID", "X-Other", 1)}}, []office.BouncedLine{{Name: "r.eml", Wrong: bounce.ErrNoMessage.Error()}}},
-		"a name by an address": {[]office.BouncedText{{Name: "l.txt", Text: "Ada <ada@example.net>"}}, []office.BouncedLine{{Name: "l.txt", N: 1, Text: "Ada <ada@example.net>", Wrong: "it is no e-mail address, and no delivery report"}}},
-		"lines": {[]office.BouncedText{{Text: "nobody@example.net\r\n\r\n <b>x</b>\r\nNOBODY@example.net\r\n"}, text("dead.eml", dead), {Name: "l.txt", Text: "\naccounts@BAKERY.example"}}, []office.BouncedLine{
-			{Bounced: office.Bounced{Stopped: 1}, N: 1, Text: "nobody@example.net"}, {N: 3, Text: "<b>x</b>", Wrong: "it is no e-mail address, and no delivery report"},
-			{Bounced: office.Bounced{Stopped: 1, Payers: 1}, Name: "dead.eml"}, {Bounced: office.Bounced{Stopped: 1, Payers: 1}, Name: "l.txt", N: 2, Text: "accounts@BAKERY.example"},
+		"nothing": {[]office.BouncedText{{}, {Text: "\r\n \n"}}, nil},
+		"a full mailbox": {[]office.BouncedText{text("", full)},
+			[]office.BouncedLine{{Bounced: office.Bounced{Noted: 1}}}},
+		"not of ours": {[]office.BouncedText{text("r.eml", report("failed", "5.1.1", id+"0"))},
+			[]office.BouncedLine{{Bounced: office.Bounced{Dropped: 1}, Name: "r.eml"}}},
+		"of no message": {[]office.BouncedText{{Name: "r.eml",
+			Text: strings.Replace(text("", report("failed", "5.1.1", id)).Text, "Message-ID", "X-Other", 1)}},
+			[]office.BouncedLine{{Name: "r.eml", Wrong: bounce.ErrNoMessage.Error()}}},
+		"a name by an address": {[]office.BouncedText{{Name: "l.txt", Text: "Ada <ada@example.net>"}},
+			[]office.BouncedLine{{Name: "l.txt", N: 1, Text: "Ada <ada@example.net>",
+				Wrong: "it is no e-mail address, and no delivery report"}}},
+		"lines": {[]office.BouncedText{{Text: "nobody@example.net\r\n\r\n <b>x</b>\r\nNOBODY@example.net\r\n"},
+			text("dead.eml", dead), {Name: "l.txt", Text: "\naccounts@BAKERY.example"}}, []office.BouncedLine{
+			{Bounced: office.Bounced{Stopped: 1}, N: 1, Text: "nobody@example.net"},
+			{N: 3, Text: "<b>x</b>", Wrong: "it is no e-mail address, and no delivery report"},
+			{Bounced: office.Bounced{Stopped: 1, Payers: 1}, Name: "dead.eml"},
+			{Bounced: office.Bounced{Stopped: 1, Payers: 1}, Name: "l.txt", N: 2, Text: "accounts@BAKERY.example"},
 		}},
 	} {
 		got, err := b.Texts(t.Context(), c.texts, by)
@@ -213,7 +235,9 @@ func TestTextsOfReportsOrAddressesAreTakenInByLine(t *testing.T) {
 	if err != nil || len(stops) != 2 || len(d.told()) != 1 {
 		t.Errorf("stopped are %+v, %v; told is %q", stops, err, d.told())
 	}
-	if _, err := b.Texts(t.Context(), []office.BouncedText{{Text: "late@example.net"}, {Text: strings.Repeat("\n", office.MostLines)}}, by); !errors.Is(err, office.ErrTooManyLines) {
+	if _, err := b.Texts(t.Context(),
+		[]office.BouncedText{{Text: "late@example.net"}, {Text: strings.Repeat("\n", office.MostLines)}}, by); !errors.Is(err,
+		office.ErrTooManyLines) {
 		t.Errorf("too many lines ended with %v", err)
 	}
 	if now, err := d.ledger.LetterStops(t.Context()); err != nil || len(now) != len(stops) {

@@ -29,7 +29,8 @@ const (
 
 // CustomerFields returns the fields of a mapping text in reading order. Each has up to three values that its rule gives
 // for stored records, unless the text has mistakes. The error is a *strict.Error for a text that is no mapping.
-func (m *Mappings) CustomerFields(ctx context.Context, conn syncer.Connection, text []byte, p Privacy) ([]CustomerField, error) {
+func (m *Mappings) CustomerFields(ctx context.Context, conn syncer.Connection, text []byte, p Privacy) ([]CustomerField,
+	error) {
 	fields, err := mapping.CustomerFields(text)
 	if err != nil {
 		return nil, err
@@ -130,7 +131,8 @@ func Columns(fields []connector.Field) (out []Column) {
 
 // ProposeRule proposes a rule for a field from stored records, as for a new export, and says why. Without a proposal it
 // returns a rule of the kind NoRule.
-func (m *Mappings) ProposeRule(ctx context.Context, conn syncer.Connection, path string) (rule mapping.Simple, why string, err error) {
+func (m *Mappings) ProposeRule(ctx context.Context, conn syncer.Connection, path string) (rule mapping.Simple,
+	why string, err error) {
 	table := propose.Table{Part: true}
 	for _, f := range conn.Info.Fields {
 		if f.Type == connector.TypeText {

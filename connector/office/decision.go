@@ -63,18 +63,27 @@ var ErrNoDecision = errors.New("the decision does not say what it is about")
 // proposers make the proposals, by act.
 var proposers = map[connector.Act]func(*Attention, context.Context, *Proposal) error{
 	connector.ActRekey: (*Attention).proposeMove, connector.ActTakeOver: (*Attention).proposeMove,
-	connector.ActMerge: (*Attention).proposeMerge, connector.ActSeparate: (*Attention).proposeSeparate, connector.ActTellApart: (*Attention).proposeApart,
-	connector.ActAdopt: (*Attention).proposeAdopt, connector.ActLink: (*Attention).proposeLink, connector.ActAccept: (*Attention).proposeLink,
+	connector.ActMerge: (*Attention).proposeMerge, connector.ActSeparate: (*Attention).proposeSeparate,
+	connector.ActTellApart: (*Attention).proposeApart,
+	connector.ActAdopt:     (*Attention).proposeAdopt, connector.ActLink: (*Attention).proposeLink,
+	connector.ActAccept: (*Attention).proposeLink,
 	connector.ActReject: (*Attention).proposeReject, connector.ActTakeBack: (*Attention).proposeTakeBack,
 	connector.ActUnlink: (*Attention).proposeUnlink, connector.ActKeep: (*Attention).proposeKeep,
-	connector.ActTakeTheirs: (*Attention).proposeDrift, connector.ActSendOurs: (*Attention).proposeDrift, connector.ActIgnore: (*Attention).proposeDrift,
-	connector.ActForget: (*Attention).proposeForget, connector.ActUnforget: (*Attention).proposeUnforget, connector.ActUndo: (*Attention).proposeUndo,
-	connector.ActRetry: (*Attention).proposeRetry, connector.ActGiveUp: (*Attention).proposeGiveUp, connector.ActTakeUp: (*Attention).proposeTakeUp,
-	connector.ActClose: (*Attention).proposeClose, connector.ActCloseSubscription: (*Attention).proposeCloseSubscription,
-	connector.ActRequest: (*Attention).proposeRequest, connector.ActCancel: (*Attention).proposeCancel, connector.ActReinstate: (*Attention).proposeReinstate,
-	connector.ActAsk: (*Attention).proposeAsking, connector.ActAskNot: (*Attention).proposeAsking, connector.ActAskByRule: (*Attention).proposeAsking,
-	connector.ActStopLetters: (*Attention).proposeLetters, connector.ActAllowLetters: (*Attention).proposeLetters, connector.ActResume: (*Attention).proposeResume,
-	connector.ActReplay: (*Attention).proposeReplay, connector.ActCloseDelivery: (*Attention).proposeCloseDelivery, connector.ActSubscribe: (*Attention).proposeSubscribe,
+	connector.ActTakeTheirs: (*Attention).proposeDrift, connector.ActSendOurs: (*Attention).proposeDrift,
+	connector.ActIgnore: (*Attention).proposeDrift,
+	connector.ActForget: (*Attention).proposeForget, connector.ActUnforget: (*Attention).proposeUnforget,
+	connector.ActUndo:  (*Attention).proposeUndo,
+	connector.ActRetry: (*Attention).proposeRetry, connector.ActGiveUp: (*Attention).proposeGiveUp,
+	connector.ActTakeUp: (*Attention).proposeTakeUp,
+	connector.ActClose:  (*Attention).proposeClose, connector.ActCloseSubscription: (*Attention).proposeCloseSubscription,
+	connector.ActRequest: (*Attention).proposeRequest, connector.ActCancel: (*Attention).proposeCancel,
+	connector.ActReinstate: (*Attention).proposeReinstate,
+	connector.ActAsk:       (*Attention).proposeAsking, connector.ActAskNot: (*Attention).proposeAsking,
+	connector.ActAskByRule:   (*Attention).proposeAsking,
+	connector.ActStopLetters: (*Attention).proposeLetters, connector.ActAllowLetters: (*Attention).proposeLetters,
+	connector.ActResume: (*Attention).proposeResume,
+	connector.ActReplay: (*Attention).proposeReplay, connector.ActCloseDelivery: (*Attention).proposeCloseDelivery,
+	connector.ActSubscribe: (*Attention).proposeSubscribe,
 }
 
 // Propose returns the effect of a decision. It reads the customer if the act changes one. It fails with
@@ -206,7 +215,8 @@ func (a *Attention) proposeApart(_ context.Context, p *Proposal) error {
 			if out.News, err = tx.TellApart(record.Connection, record.SourceID, other); err != nil || !out.News {
 				return err
 			}
-			return tx.Audit(state.Entry{Actor: by.Name, Action: "reject match", Subject: record.Connection + "/" + record.SourceID + " = " + other, Reason: by.Reason})
+			return tx.Audit(state.Entry{Actor: by.Name, Action: "reject match", Subject: record.Connection + "/" +
+				record.SourceID + " = " + other, Reason: by.Reason})
 		})
 	}
 	return nil
@@ -257,10 +267,12 @@ func (a *Attention) proposeReject(ctx context.Context, p *Proposal) error {
 	if err != nil {
 		return err
 	}
-	p.holds = slices.ContainsFunc(told, func(t state.AttentionRow) bool { return t.Reason == string(connector.ReasonKeyDisputed) })
+	p.holds = slices.ContainsFunc(told,
+		func(t state.AttentionRow) bool { return t.Reason == string(connector.ReasonKeyDisputed) })
 	d := p.Decision
 	p.perform = noting(func(ctx context.Context, by syncer.Operator) error {
-		return SayOfPairs(ctx, a.Ledger, d.Record.Connection, []PairWord{{d.Record.SourceID, d.Customer, state.WordReject}}, by)
+		return SayOfPairs(ctx, a.Ledger, d.Record.Connection, []PairWord{{d.Record.SourceID, d.Customer, state.WordReject}},
+			by)
 	})
 	return nil
 }
@@ -290,7 +302,10 @@ func (a *Attention) proposeUnlink(ctx context.Context, p *Proposal) error {
 func (a *Attention) proposeKeep(ctx context.Context, p *Proposal) error {
 	payer, err := a.Ledger.Payer(ctx, p.Record.Connection, p.Record.SourceID)
 	p.Customer = payer.BillingID
-	p.perform = noting(func(ctx context.Context, by syncer.Operator) error { return a.Syncer.TakeUnlinkBack(ctx, payer, by) })
+	p.perform = noting(func(ctx context.Context,
+		by syncer.Operator) error {
+		return a.Syncer.TakeUnlinkBack(ctx, payer, by)
+	})
 	return err
 }
 

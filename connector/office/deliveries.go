@@ -14,8 +14,10 @@ import (
 // Deliveries holds people's acts on deliveries of webhooks: look into one, have it read again, or give it up.
 type Deliveries struct {
 	Ledger *state.Ledger
-	Read   func(typeHeader, eventType string, body []byte) []state.Delivery // parses a kept delivery, like server.RereadEvents with the present configuration
-	Try    func(context.Context) (Tested, error)                            // sends a signed test delivery through the public address; nil without a configured webhook
+	// parses a kept delivery, like server.RereadEvents with the present configuration
+	Read func(typeHeader, eventType string, body []byte) []state.Delivery
+	// sends a signed test delivery through the public address; nil without a configured webhook
+	Try func(context.Context) (Tested, error)
 
 	// Subscribe subscribes to webhooks at the billing service for a person, and describes the result. It is nil if no
 	// webhook is configured.

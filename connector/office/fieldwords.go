@@ -27,8 +27,10 @@ func FieldWord(path string) string {
 
 // fieldWords name the fields of a customer, in reading order.
 var fieldWords = []struct{ end, word string }{
-	{"name", "Name"}, {"people.name", "Contact"}, {"firstName", "First name"}, {"lastName", "Last name"}, {"email", "E-mail"}, {"phone", "Phone"},
-	{"primary", "First contact"}, {"communication", "Gets letters"}, {"line1", "Street"}, {"city", "City"}, {"postCode", "Postcode"}, {"country", "Country"},
+	{"name", "Name"}, {"people.name", "Contact"}, {"firstName", "First name"}, {"lastName", "Last name"},
+	{"email", "E-mail"}, {"phone", "Phone"},
+	{"primary", "First contact"}, {"communication", "Gets letters"}, {"line1", "Street"}, {"city", "City"},
+	{"postCode", "Postcode"}, {"country", "Country"},
 }
 
 // FieldLabel returns the label of a customer's field by its path, for a table row. It is finer than FieldWord, and

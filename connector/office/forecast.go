@@ -134,7 +134,8 @@ type RuleChange struct {
 }
 
 // RuleChanges returns an edit's effect on a record, rule by rule. before is nil for an unreadable mapping.
-func RuleChanges(ctx context.Context, ledger *state.Ledger, id state.RecordID, before, after *mapping.Mapping, p Privacy) ([]RuleChange, error) {
+func RuleChanges(ctx context.Context, ledger *state.Ledger, id state.RecordID, before, after *mapping.Mapping,
+	p Privacy) ([]RuleChange, error) {
 	sent := func(connector.Customer) []string { return nil }
 	now, err := PayerOf(ctx, ledger, id, Explainer{after, sent}, p)
 	if err != nil {

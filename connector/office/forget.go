@@ -23,7 +23,8 @@ type Forgetting struct {
 	Elsewhere  []string          `json:"elsewhere"` // the remaining data and its places
 	Forgotten  bool              `json:"forgotten"`
 	SaidBefore bool              `json:"said_before"` // so nothing was done now
-	FilesLater bool              `json:"files_later"` // another process was reading: the files are cleaned at the next start
+	// another process was reading: the files are cleaned at the next start
+	FilesLater bool `json:"files_later"`
 
 	Name string `json:"-"` // by which the ledger knows the payer; "" for none
 }
@@ -82,15 +83,18 @@ func remains(ctx context.Context, ledger *state.Ledger, r Forgetting, held state
 		out = append(out, fmt.Sprintf("The billing service keeps customer %s, and no request to delete it is sent: ask there.", r.BillingID))
 	}
 	if r.MandateID != "" {
-		out = append(out, fmt.Sprintf("The billing service keeps mandate %s: %s.", r.MandateID, connector.MandateStatus(r.Mandate).Label()))
+		out = append(out, fmt.Sprintf("The billing service keeps mandate %s: %s.", r.MandateID,
+			connector.MandateStatus(r.Mandate).Label()))
 	}
 	out = append(out,
-		fmt.Sprintf("The accounting system keeps record %s of %s as it is, and so do exports of it.", r.SourceID, r.Connection),
+		fmt.Sprintf("The accounting system keeps record %s of %s as it is, and so do exports of it.", r.SourceID,
+			r.Connection),
 		"Backups of the ledger from before hold it, sealed. Put back, they forget it again when they are opened with the list of forgotten payers beside them.",
 		"Logs hold ids alone. What was printed or saved with --show-values, in an export, or as a list of signing links is where you put it.")
 	path, file := ledger.Path()
 	if kept, err := state.ReplacedLedgers(path); file != nil && err == nil && len(kept) > 0 {
-		out = append(out, fmt.Sprintf("Ledgers that a restore has replaced hold it, sealed, until you remove them: %s.", strings.Join(kept, ", ")))
+		out = append(out, fmt.Sprintf("Ledgers that a restore has replaced hold it, sealed, until you remove them: %s.",
+			strings.Join(kept, ", ")))
 	}
 	if held.Payer != nil && strings.Contains(r.SourceID+held.Payer.Key, "@") {
 		out = append(out, "The record's id or key looks like an e-mail address. Ids and keys stay, here and at the billing service: choose others for the mapping.")

@@ -50,7 +50,8 @@ func (s Stage) Has(class standing.Class, step standing.Step) bool {
 	case InService:
 		return Asked.Has(class, step) || class == standing.Unasked && class.Counts(step)
 	case Asked:
-		return Signed.Has(class, step) || class == standing.Awaiting || class == standing.Cancelled || class == standing.Unknown
+		return Signed.Has(class, step) || class == standing.Awaiting || class == standing.Cancelled ||
+			class == standing.Unknown
 	case Signed:
 		return Active.Has(class, step) || class == standing.Unlooked || class == standing.Signed
 	case Active:

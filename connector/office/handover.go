@@ -96,7 +96,8 @@ func MakeHandover(ctx context.Context, ledger *state.Ledger, h Handover, actor s
 		return nil, err
 	}
 	if err := ledger.Do(ctx, func(tx *state.Tx) error {
-		return tx.Audit(state.Entry{Actor: actor, Action: "write hand-over file", Subject: connector.Plural(len(file.records), "mandate"), Reason: strings.TrimSuffix(h.String()+": "+h.Why, ": ")})
+		return tx.Audit(state.Entry{Actor: actor, Action: "write hand-over file",
+			Subject: connector.Plural(len(file.records), "mandate"), Reason: strings.TrimSuffix(h.String()+": "+h.Why, ": ")})
 	}); err != nil {
 		return nil, err
 	}
@@ -142,7 +143,8 @@ func (h Handover) takes(f state.Standing, s standing.Standing, now time.Time) bo
 }
 
 func handoverRow(f state.Standing, s standing.Standing, now time.Time) HandoverRow {
-	r := HandoverRow{Number: f.Key.Value, Status: f.Mandate.Status, Days: s.Days(now), Sent: standing.FirstSent(f), Next: next(s), Note: note(s),
+	r := HandoverRow{Number: f.Key.Value, Status: f.Mandate.Status, Days: s.Days(now), Sent: standing.FirstSent(f),
+		Next: next(s), Note: note(s),
 		Connection: f.Connection, MandateID: f.Mandate.ID, source: f.SourceID}
 	if f.Label != nil {
 		r.Name, r.Contact, r.Email, r.Language = f.Label.Name, f.Label.Contact, f.Label.Email, f.Label.Language

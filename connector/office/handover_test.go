@@ -25,11 +25,13 @@ func street(t *testing.T) *world {
 	ada := connector.Label{Number: "A1", Name: "Ada", Email: "ada@bakery.example", Language: "de"}
 	w.book("acme",
 		placed{id: "A1", status: connector.MandateCreated, label: ada, people: []connector.Person{
-			{Name: "Bob", Email: "bob@bakery.example"}, {FirstName: "Ada", LastName: "Lee", Email: "ADA@bakery.example", Phone: "+44 20 1234"},
+			{Name: "Bob", Email: "bob@bakery.example"},
+			{FirstName: "Ada", LastName: "Lee", Email: "ADA@bakery.example", Phone: "+44 20 1234"},
 		}},
 		placed{id: "A2", status: connector.MandateCreated},
 		placed{id: "A3", status: connector.MandateCreated, lost: true},
-		placed{id: "A4", status: connector.MandateCreated, verdict: state.Held, topic: state.TopicRecord, reason: connector.ReasonNameMissing},
+		placed{id: "A4", status: connector.MandateCreated, verdict: state.Held, topic: state.TopicRecord,
+			reason: connector.ReasonNameMissing},
 		placed{id: "A5", status: connector.MandateCreated, verdict: state.Excluded},
 		placed{id: "A6", status: connector.MandateCreated, moves: []connector.MandateStatus{connector.MandatePending}},
 		placed{id: "A7"},
@@ -55,7 +57,8 @@ func (w *world) makeHandover(h office.Handover) *office.HandoverFile {
 
 func (w *world) rowsOf(file *office.HandoverFile) (rows []office.HandoverRow) {
 	w.t.Helper()
-	if err := file.Each(context.Background(), func(r office.HandoverRow) error { rows = append(rows, r); return nil }); err != nil {
+	if err := file.Each(context.Background(),
+		func(r office.HandoverRow) error { rows = append(rows, r); return nil }); err != nil {
 		w.t.Fatal(err)
 	}
 	return rows
@@ -65,7 +68,9 @@ func TestAHandoverFileHoldsWhoMaySignAndNobodyElse(t *testing.T) {
 	t.Parallel()
 	w := street(t)
 	on := w.now.AddDate(0, 0, -3)
-	if r, err := office.NoteSent(t.Context(), w.ledger, []office.Sending{{Number: "A2", On: on}, {Number: "A2", On: on.AddDate(0, 0, 1)}}, "ada", ""); err != nil || r.Noted != 2 {
+	if r, err := office.NoteSent(t.Context(), w.ledger,
+		[]office.Sending{{Number: "A2", On: on}, {Number: "A2", On: on.AddDate(0, 0, 1)}}, "ada", ""); err != nil ||
+		r.Noted != 2 {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	for _, c := range []struct {
@@ -100,12 +105,15 @@ func TestAHandoverFileHoldsWhoMaySignAndNobodyElse(t *testing.T) {
 	rows := w.handover(office.Handover{})
 	day := func(text string) time.Time { at, _ := time.Parse(time.DateOnly, text); return at }
 	want := []office.HandoverRow{
-		{Number: "A1", Name: "Ada", Contact: "Ada Lee", Email: "ada@bakery.example", Phone: "+44 20 1234", Language: "de", Status: "CREATED", Link: "https://pay.example.com/sign/A1",
+		{Number: "A1", Name: "Ada", Contact: "Ada Lee", Email: "ada@bakery.example", Phone: "+44 20 1234", Language: "de",
+			Status: "CREATED", Link: "https://pay.example.com/sign/A1",
 			Days: 21, Next: "Send the signing link.", Connection: "acme", MandateID: "m-A1"},
-		{Number: "A2", Status: "CREATED", Link: "https://pay.example.com/sign/A2", Days: 21, Sent: day(on.Format(time.DateOnly)), Reminded: day(on.AddDate(0, 0, 1).Format(time.DateOnly)),
+		{Number: "A2", Status: "CREATED", Link: "https://pay.example.com/sign/A2", Days: 21,
+			Sent: day(on.Format(time.DateOnly)), Reminded: day(on.AddDate(0, 0, 1).Format(time.DateOnly)),
 			Next: "Wait, or call the payer.", Connection: "acme", MandateID: "m-A2"},
 	}
-	if diff := cmp.Diff(want, rows[:2], cmpopts.IgnoreUnexported(office.HandoverRow{}), cmpopts.IgnoreFields(office.HandoverRow{}, "LinkSince")); diff != "" {
+	if diff := cmp.Diff(want, rows[:2], cmpopts.IgnoreUnexported(office.HandoverRow{}),
+		cmpopts.IgnoreFields(office.HandoverRow{}, "LinkSince")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	lost := w.handover(office.Handover{Lost: true})[0]
@@ -120,15 +128,18 @@ func TestALinkOlderThanItsMandateIsHandedToNobody(t *testing.T) {
 	w := street(t)
 	w.now = w.now.Add(time.Hour)
 	w.do(func(tx *state.Tx) error { // the customer has another mandate by now, of which the link was never seen
-		if _, err := tx.SaveMandate(connector.Mandate{ID: "m-new", CustomerID: "b-A1", Status: connector.MandateCreated}, connector.CauseSweep, "1"); err != nil {
+		if _, err := tx.SaveMandate(connector.Mandate{ID: "m-new", CustomerID: "b-A1", Status: connector.MandateCreated},
+			connector.CauseSweep, "1"); err != nil {
 			return err
 		}
 		return tx.SetMandate("acme", "A1", "m-new")
 	})
-	for _, status := range []connector.MandateStatus{connector.MandateCancelled, connector.MandateCreated} { // and this one began anew
+	// and this one began anew
+	for _, status := range []connector.MandateStatus{connector.MandateCancelled, connector.MandateCreated} {
 		w.now = w.now.Add(time.Hour)
 		w.do(func(tx *state.Tx) error {
-			_, err := tx.SaveMandate(connector.Mandate{ID: "m-A2", CustomerID: "b-A2", Status: status}, connector.CauseSweep, "1")
+			_, err := tx.SaveMandate(connector.Mandate{ID: "m-A2", CustomerID: "b-A2", Status: status}, connector.CauseSweep,
+				"1")
 			return err
 		})
 	}
@@ -151,7 +162,8 @@ func TestWhoWroteAHandoverFileIsInTheAuditLogBeforeALinkIsSeen(t *testing.T) {
 	w := street(t)
 	w.handover(office.Handover{Connection: "acme", NotSent: true})
 	w.handover(office.Handover{Older: 14 * 24 * time.Hour})
-	for _, want := range []string{"adawrite hand-over file2 mandatesconnection acme, not invited", "adawrite hand-over file2 mandatesolder than 14 days"} {
+	for _, want := range []string{"adawrite hand-over file2 mandatesconnection acme, not invited",
+		"adawrite hand-over file2 mandatesolder than 14 days"} {
 		if !w.inFile(want) {
 			t.Errorf("the audit log has no %q", want)
 		}
@@ -167,7 +179,8 @@ func TestWhoLeavesTheListWhileItIsMadeIsHandedToNobody(t *testing.T) {
 		t.Error("the audit log does not have the file before its first row")
 	}
 	w.do(func(tx *state.Tx) error {
-		_, err := tx.SaveMandate(connector.Mandate{ID: "m-A1", CustomerID: "b-A1", Status: connector.MandatePending}, connector.CauseWebhook, "1")
+		_, err := tx.SaveMandate(connector.Mandate{ID: "m-A1", CustomerID: "b-A1", Status: connector.MandatePending},
+			connector.CauseWebhook, "1")
 		return err
 	})
 	w.book("beta", placed{id: "B7", status: connector.MandateCreated})
@@ -204,9 +217,14 @@ func TestAFileOfSendingsIsReadAsPeopleKeepIt(t *testing.T) {
 	}{
 		"a hand-over file": {"\ufeffnumber,name,link,connection,mandate_id,sent\r\n'=A1,\"Ada, Ltd\",https://x,acme,m1,2026-01-01\r\n",
 			[]office.Sending{{Place: "f.csv line 2: ", MandateID: "m1", Number: "=A1", Connection: "acme", On: on}}, "", ""},
-		"semicolons":          {"Number;Date\nA1;2026-11-18\nA2;\n", []office.Sending{{Place: "f.csv line 2: ", Number: "A1", On: other}, {Place: "f.csv line 3: ", Number: "A2", On: on}}, "", ""},
-		"a name on two lines": {"name,number\n\"Ada\nLtd\",A1\nBob,A2\n", []office.Sending{{Place: "f.csv line 2: ", Number: "A1", On: on}, {Place: "f.csv line 4: ", Number: "A2", On: on}}, "", ""},
-		"wrong rows": {"number,date\n,2026-11-18\nA2,18.11.2026\nA3,2026-11-18\n", []office.Sending{{Place: "f.csv line 4: ", Number: "A3", On: other}},
+		"semicolons": {"Number;Date\nA1;2026-11-18\nA2;\n",
+			[]office.Sending{{Place: "f.csv line 2: ", Number: "A1", On: other},
+				{Place: "f.csv line 3: ", Number: "A2", On: on}}, "", ""},
+		"a name on two lines": {"name,number\n\"Ada\nLtd\",A1\nBob,A2\n",
+			[]office.Sending{{Place: "f.csv line 2: ", Number: "A1", On: on}, {Place: "f.csv line 4: ", Number: "A2", On: on}},
+			"", ""},
+		"wrong rows": {"number,date\n,2026-11-18\nA2,18.11.2026\nA3,2026-11-18\n",
+			[]office.Sending{{Place: "f.csv line 4: ", Number: "A3", On: other}},
 			"f.csv line 2: it names nobody\nf.csv line 3: the date of number A2 is not one", ""},
 		"no header":     {"", nil, "", "no line with the names of its columns"},
 		"no number":     {"name,link\nAda,x\n", nil, "", `no column "number"`},
@@ -226,11 +244,13 @@ func TestAFileOfSendingsIsReadAsPeopleKeepIt(t *testing.T) {
 				t.Errorf("%s: told %q, want %q", name, told, part)
 			}
 		}
-		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) || strings.Contains(fmt.Sprint(err), "Ada") {
+		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) ||
+			strings.Contains(fmt.Sprint(err), "Ada") {
 			t.Errorf("%s: %v, want %q", name, err, c.err)
 		}
 	}
-	if _, problems, err := office.ReadSendings("f.csv", strings.NewReader("number\nA1\n"), time.Time{}); err != nil || len(problems) != 1 || !strings.Contains(problems[0].Error(), "has no date") {
+	if _, problems, err := office.ReadSendings("f.csv", strings.NewReader("number\nA1\n"), time.Time{}); err != nil ||
+		len(problems) != 1 || !strings.Contains(problems[0].Error(), "has no date") {
 		t.Errorf("without a day: %v, %v", problems, err)
 	}
 }
@@ -252,14 +272,17 @@ func TestWhatWasSentIsNotedOnceAndOnlyWhereItCanBeTrue(t *testing.T) {
 		{"by the customer", office.Sending{Number: "b-A2", On: today.AddDate(0, 0, -1)}, "1 noted"},
 		{"by the mandate", office.Sending{MandateID: "m-A2", Number: "whatever", On: today.AddDate(0, 0, -2)}, "1 noted"},
 		{"of one who has signed meanwhile", office.Sending{Number: "A6", On: today}, "1 noted"},
-		{"a number that two have", office.Sending{Place: "f.csv line 7: ", Number: "A1", On: today}, "f.csv line 7: cannot note number A1: 2 payers have this number"},
+		{"a number that two have", office.Sending{Place: "f.csv line 7: ", Number: "A1", On: today},
+			"f.csv line 7: cannot note number A1: 2 payers have this number"},
 		{"in one connection", office.Sending{Number: "A1", Connection: "acme", On: today}, "1 noted"},
 		{"tomorrow", office.Sending{Number: "A2", On: today.AddDate(0, 0, 1)}, "in the future"},
-		{"before there was a link", office.Sending{Number: "B1", On: today.AddDate(0, 0, -3)}, "before its mandate was there"},
+		{"before there was a link", office.Sending{Number: "B1", On: today.AddDate(0, 0, -3)},
+			"before its mandate was there"},
 		{"of a lost link", office.Sending{Number: "A3", On: today}, "its signing link is lost"},
 		{"of nobody", office.Sending{Number: "A9", On: today}, "no payer with a mandate has this number"},
 		{"of one without a mandate", office.Sending{Number: "A7", On: today}, "no payer with a mandate has this number"},
-		{"of another mandate", office.Sending{MandateID: "m-old", Number: "A2", On: today}, "its signing link is no longer of use"},
+		{"of another mandate", office.Sending{MandateID: "m-old", Number: "A2", On: today},
+			"its signing link is no longer of use"},
 	} {
 		r, err := office.NoteSent(t.Context(), w.ledger, []office.Sending{c.s}, "ada", "by post")
 		if err != nil {

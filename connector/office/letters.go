@@ -190,7 +190,8 @@ func CountLetters(p *letters.Plan) (out []LetterCount) {
 		}
 	}
 	slices.SortFunc(out, func(a, b LetterCount) int {
-		return cmp.Or(cmp.Compare(slices.Index(LetterKinds, a.Kind), slices.Index(LetterKinds, b.Kind)), cmp.Compare(a.Language, b.Language))
+		return cmp.Or(cmp.Compare(slices.Index(LetterKinds, a.Kind), slices.Index(LetterKinds, b.Kind)),
+			cmp.Compare(a.Language, b.Language))
 	})
 	return out
 }
@@ -261,7 +262,8 @@ func (l *Letters) Approve(ctx context.Context, shown string, by syncer.Operator)
 
 // ApproveAlone releases the letters to these payers, for any reason to wait. named is the payers' name in the audit
 // log. It fails with letters.ErrNothing or letters.ErrChanged.
-func (l *Letters) ApproveAlone(ctx context.Context, ids []state.RecordID, shown, named string, by syncer.Operator) (int, error) {
+func (l *Letters) ApproveAlone(ctx context.Context, ids []state.RecordID, shown, named string, by syncer.Operator) (int,
+	error) {
 	return l.Desk.ApproveAlone(ctx, ids, shown, letterEntry(by, "approve letters", "to "+named))
 }
 
@@ -281,7 +283,8 @@ const mostShown = 8
 
 func letterMark(x letters.Next) uint64 {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(x.Setup + "\x00" + x.MandateID + "\x00" + strconv.Itoa(x.Step) + "\x00" + string(x.Kind) + "\x00" + x.Recipient))
+	_, _ = h.Write([]byte(x.Setup + "\x00" + x.MandateID + "\x00" + strconv.Itoa(x.Step) + "\x00" + string(x.Kind) +
+		"\x00" + x.Recipient))
 	return h.Sum64()
 }
 

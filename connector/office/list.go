@@ -51,12 +51,14 @@ type Line struct {
 }
 
 // whos are the parties to act, in display order.
-var whos = []connector.Who{connector.WhoYou, connector.WhoBooks, connector.WhoService, connector.WhoOperator, connector.WhoNobody}
+var whos = []connector.Who{connector.WhoYou, connector.WhoBooks, connector.WhoService, connector.WhoOperator,
+	connector.WhoNobody}
 
 // compare orders the urgent lines first, then by who must act, by kind, and by number.
 func (l Line) compare(o Line) int {
 	late := map[bool]int{true: 0, false: 1}
-	return cmp.Or(cmp.Compare(late[l.Urgent], late[o.Urgent]), cmp.Compare(slices.Index(whos, l.Who), slices.Index(whos, o.Who)),
+	return cmp.Or(cmp.Compare(late[l.Urgent], late[o.Urgent]),
+		cmp.Compare(slices.Index(whos, l.Who), slices.Index(whos, o.Who)),
 		cmp.Compare(slices.Index(kinds, l.Kind), slices.Index(kinds, o.Kind)), cmp.Compare(o.Count, l.Count),
 		cmp.Compare(l.Subject, o.Subject), cmp.Compare(l.Connection, o.Connection))
 }
@@ -80,7 +82,8 @@ func (c *Count) List(found []condition.Condition, has func(string) bool) []Line 
 		}
 	}
 	lines = append(lines, c.taskLines()...)
-	if plans := connector.Filter(c.Plans, func(p state.Plan) bool { return has == nil || has(p.Connection) }); len(plans) > 0 {
+	if plans := connector.Filter(c.Plans,
+		func(p state.Plan) bool { return has == nil || has(p.Connection) }); len(plans) > 0 {
 		lines = append(lines, lineOfPlans(plans))
 	}
 	for _, f := range found {
@@ -116,7 +119,8 @@ func Questions(ctx context.Context, ledger *state.Ledger) (int, error) {
 // countedBy are the lines that count the items of a condition.
 var countedBy = map[condition.Code]string{
 	condition.PlanWaits: string(condition.PlanWaits), condition.Standstill: string(condition.PlanWaits),
-	condition.EventsUnclear: string(connector.ReasonEventNotUnderstood), condition.SubscriptionChanged: string(connector.ReasonSubscriptionChanged),
+	condition.EventsUnclear:       string(connector.ReasonEventNotUnderstood),
+	condition.SubscriptionChanged: string(connector.ReasonSubscriptionChanged),
 }
 
 // tell adds a condition to the line that counts its items, or as a line of its own.
@@ -139,12 +143,14 @@ func lineOfReason(r state.ReasonCount) Line {
 	case connector.ReasonEventNotUnderstood:
 		kind = KindDelivery
 	}
-	return Line{Kind: kind, Subject: string(r.Reason), Title: ReasonTitle(r.Reason), Count: r.Count, Who: r.Reason.Who(), Next: r.Reason.Next(), Otherwise: reasonOtherwise(r.Reason), Since: r.Oldest,
+	return Line{Kind: kind, Subject: string(r.Reason), Title: ReasonTitle(r.Reason), Count: r.Count, Who: r.Reason.Who(),
+		Next: r.Reason.Next(), Otherwise: reasonOtherwise(r.Reason), Since: r.Oldest,
 		Urgent: r.Reason == connector.ReasonLeftWithMandate || r.Reason == connector.ReasonDuplicateCustomer}
 }
 
 func lineOfPlans(plans []state.Plan) Line {
-	l := Line{Kind: KindPlan, Subject: string(condition.PlanWaits), Title: condition.PlanWaits.Title(), Count: len(plans), Who: connector.WhoYou, Since: plans[0].CreatedAt,
+	l := Line{Kind: KindPlan, Subject: string(condition.PlanWaits), Title: condition.PlanWaits.Title(), Count: len(plans),
+		Who: connector.WhoYou, Since: plans[0].CreatedAt,
 		Next: "Look at the changes, then approve or reject them.", Otherwise: notApproved}
 	if len(plans) == 1 {
 		l.Plan = plans[0].ID
@@ -159,7 +165,9 @@ func lineOfPlans(plans []state.Plan) Line {
 
 func lineOfCondition(f condition.Condition) Line {
 	of := conditionFacts[f.Code]
-	l := Line{Kind: cmp.Or(of.kind, KindCondition), Subject: cmp.Or(countedBy[f.Code], string(f.Code)), Connection: f.Connection, Title: f.Code.Title(), Detail: f.Sentence, Count: 1, Who: of.who, Next: f.Next, Otherwise: of.otherwise, Since: f.Since, Urgent: f.Urgent, Conditions: []condition.Condition{f}}
+	l := Line{Kind: cmp.Or(of.kind, KindCondition), Subject: cmp.Or(countedBy[f.Code], string(f.Code)),
+		Connection: f.Connection, Title: f.Code.Title(), Detail: f.Sentence, Count: 1, Who: of.who, Next: f.Next,
+		Otherwise: of.otherwise, Since: f.Since, Urgent: f.Urgent, Conditions: []condition.Condition{f}}
 	if l.Kind != KindCondition {
 		l.Count = max(1, f.Count)
 	}
@@ -181,9 +189,12 @@ type Task string
 
 // Tasks are all tasks, in display order.
 var Tasks = []Task{
-	Task(standing.StillActive), Task(standing.StillSigned), Task(standing.CanSign), Task(standing.NotSent), Task(standing.Stopped), Task(standing.Bounced), Task(standing.LinkLost),
-	Task(standing.Refused), Task(standing.NoEmail), Task(standing.NotWished), Task(standing.NoPayer), Task(standing.UnderWay), Task(standing.Sent), Task(standing.Cancelled), Task(standing.Conflict),
-	Task(standing.Unknown), Task(standing.Debitable), Task(standing.Unlooked), Task(standing.Signed), Task(standing.Absent),
+	Task(standing.StillActive), Task(standing.StillSigned), Task(standing.CanSign), Task(standing.NotSent),
+	Task(standing.Stopped), Task(standing.Bounced), Task(standing.LinkLost),
+	Task(standing.Refused), Task(standing.NoEmail), Task(standing.NotWished), Task(standing.NoPayer),
+	Task(standing.UnderWay), Task(standing.Sent), Task(standing.Cancelled), Task(standing.Conflict),
+	Task(standing.Unknown), Task(standing.Debitable), Task(standing.Unlooked), Task(standing.Signed),
+	Task(standing.Absent),
 }
 
 // Title returns the task in a few words.
@@ -214,7 +225,8 @@ func (c *Count) taskLines() []Line {
 		if !ok {
 			i, at[p.task] = len(lines), len(lines)
 			of := taskFacts[p.task]
-			lines = append(lines, Line{Kind: KindPayer, Subject: string(p.task), Title: p.task.Title(), Who: connector.Who(p.who), Next: of.next, Otherwise: cmp.Or(of.otherwise, notDebited), Since: p.since})
+			lines = append(lines, Line{Kind: KindPayer, Subject: string(p.task), Title: p.task.Title(),
+				Who: connector.Who(p.who), Next: of.next, Otherwise: cmp.Or(of.otherwise, notDebited), Since: p.since})
 		}
 		lines[i].Count++
 		if p.since.Before(lines[i].Since) {

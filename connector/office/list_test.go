@@ -32,7 +32,9 @@ func TestTheListHasUrgentLinesFirstAndCountsWhatItsFiltersSelect(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := c.List([]condition.Condition{
-		{Code: condition.RestartNeeded}, {Code: condition.SourceDisconnected, Subject: "acme", Connection: "acme", Urgent: true}, {Code: condition.LettersWait, Count: 7}, {Code: condition.Attention, Count: 3},
+		{Code: condition.RestartNeeded},
+		{Code: condition.SourceDisconnected, Subject: "acme", Connection: "acme", Urgent: true},
+		{Code: condition.LettersWait, Count: 7}, {Code: condition.Attention, Count: 3},
 	}, nil)
 	const want = `!1 finding left_with_mandate (you)
 !1 condition source_disconnected (operator)
@@ -48,7 +50,8 @@ func TestTheListHasUrgentLinesFirstAndCountsWhatItsFiltersSelect(t *testing.T) {
 	s := &office.Standings{Ledger: w.ledger}
 	defer s.Close()
 	for _, l := range lines {
-		if got := walked(t, s, c, office.Which{Task: office.Task(l.Subject)}, 2); l.Kind == office.KindPayer && len(got) != l.Count {
+		if got := walked(t, s, c, office.Which{Task: office.Task(l.Subject)}, 2); l.Kind == office.KindPayer &&
+			len(got) != l.Count {
 			t.Errorf("%s counts %d and lists %v", l.Subject, l.Count, got)
 		}
 	}
@@ -73,7 +76,8 @@ func TestEveryLineSaysWhoMustActAndWhatHappensOtherwise(t *testing.T) {
 	}
 	lines := c.List(found, func(connection string) bool { return connection == "acme" })
 	for _, l := range lines {
-		if l.Title == "" || l.Who == "" || l.Otherwise == "" || l.Count == 0 || l.Kind != office.KindCondition && l.Kind != office.KindLetter && l.Kind != office.KindWriteback && l.Next == "" {
+		if l.Title == "" || l.Who == "" || l.Otherwise == "" || l.Count == 0 || l.Kind != office.KindCondition &&
+			l.Kind != office.KindLetter && l.Kind != office.KindWriteback && l.Next == "" {
 			t.Errorf("a line lacks a part: %+v", l)
 		}
 		if l.Kind == office.KindPlan && (l.Count != 1 || !l.Urgent || l.Detail != "It is so.\nIt is so.") {
@@ -136,7 +140,8 @@ func TestEveryRecordThatNeedsSomebodyIsInTheList(t *testing.T) {
 			if n := office.Items(lines, office.KindPayer); n != tasks {
 				t.Errorf("%d records have a task, and the list counts %d", tasks, n)
 			}
-			if at := slices.IndexFunc(lines, func(l office.Line) bool { return !l.Urgent }); at >= 0 && slices.ContainsFunc(lines[at:], func(l office.Line) bool { return l.Urgent }) {
+			if at := slices.IndexFunc(lines, func(l office.Line) bool { return !l.Urgent }); at >= 0 &&
+				slices.ContainsFunc(lines[at:], func(l office.Line) bool { return l.Urgent }) {
 				t.Errorf("an urgent line is not first:\n%s", shownList(lines))
 			}
 		})

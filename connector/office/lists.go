@@ -278,7 +278,8 @@ func afterNamed(f state.RecordFilter, n int) state.RecordFilter {
 }
 
 // inOrder returns the rows of records in their order, as far as the filter lets them through.
-func (l *Lists) inOrder(ctx context.Context, f state.RecordFilter, records []state.RecordID) ([]state.RecordRow, error) {
+func (l *Lists) inOrder(ctx context.Context, f state.RecordFilter, records []state.RecordID) ([]state.RecordRow,
+	error) {
 	switch {
 	case f.After != nil && f.After.Label == nil:
 		return nil, nil

@@ -32,7 +32,8 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t, path: filepath.Join(t.TempDir(), "payersync.db"), runs: map[string]int64{}, now: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)}
+	w := &world{t: t, path: filepath.Join(t.TempDir(), "payersync.db"), runs: map[string]int64{},
+		now: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)}
 	statetest.New(t, w.path)
 	w.ledger = w.open(state.Options{KeyFile: w.path + ".key"})
 	w.lists = &office.Lists{Ledger: w.ledger}
@@ -61,10 +62,12 @@ func (w *world) do(fn func(*state.Tx) error) {
 func (w *world) run(connection string) int64 {
 	if w.runs[connection] == 0 {
 		w.do(func(tx *state.Tx) (err error) {
-			if err := errors.Join(tx.PinConnection(state.Connection{Name: connection, Info: connector.SourceInfo{Kind: "books"}}), tx.SaveMapping("m1", "version: 1", "tester")); err != nil {
+			if err := errors.Join(tx.PinConnection(state.Connection{Name: connection,
+				Info: connector.SourceInfo{Kind: "books"}}), tx.SaveMapping("m1", "version: 1", "tester")); err != nil {
 				return err
 			}
-			w.runs[connection], err = tx.OpenRun(state.NewRun{Connection: connection, Kind: connector.RunSync, Trigger: "manual", Mapping: "m1", Holder: "test"})
+			w.runs[connection], err = tx.OpenRun(state.NewRun{Connection: connection, Kind: connector.RunSync, Trigger: "manual",
+				Mapping: "m1", Holder: "test"})
 			return err
 		})
 	}
@@ -100,7 +103,8 @@ func (w *world) page(q office.Query) (rows []string, p office.Page) {
 	if err != nil {
 		w.t.Fatalf("%+v: %v", q, err)
 	}
-	if once, err := (&office.Lists{Ledger: w.lists.Ledger, Once: true}).Page(context.Background(), q); err != nil || !reflect.DeepEqual(once, p) {
+	if once, err := (&office.Lists{Ledger: w.lists.Ledger, Once: true}).Page(context.Background(), q); err != nil ||
+		!reflect.DeepEqual(once, p) {
 		w.t.Errorf("%+v: who looks once finds %+v, %v; want %+v", q, once, err, p)
 	}
 	for _, r := range p.Rows {
@@ -148,7 +152,8 @@ func TestASearchFindsAnyPartOfWhatPeopleKnow(t *testing.T) {
 	w.wantFound("علي", "acme/A6 محمد علي")
 	w.wantFound("grossmann nobody")
 	w.wantFound("%")
-	if got, _ := w.page(office.Query{Text: "grossmann", RecordFilter: state.RecordFilter{Connection: "beta"}}); !slices.Equal(got, []string{"beta/A1 Anna Großmann"}) {
+	if got, _ := w.page(office.Query{Text: "grossmann",
+		RecordFilter: state.RecordFilter{Connection: "beta"}}); !slices.Equal(got, []string{"beta/A1 Anna Großmann"}) {
 		t.Errorf("in one connection: %q", got)
 	}
 }
@@ -161,10 +166,13 @@ func TestASearchFindsTheCustomerAndTheMandateById(t *testing.T) {
 	run := w.run("acme")
 	w.do(func(tx *state.Tx) error {
 		for i, id := range []string{"A1", "A2"} {
-			if err := tx.SaveDecisions(run, "acme", "m1", state.Decision{SourceID: id, ContentHash: "h", Verdict: state.Included, Key: connector.Key{Name: "no", Value: "K" + id}}); err != nil {
+			if err := tx.SaveDecisions(run, "acme", "m1",
+				state.Decision{SourceID: id, ContentHash: "h", Verdict: state.Included,
+					Key: connector.Key{Name: "no", Value: "K" + id}}); err != nil {
 				return err
 			}
-			if err := tx.LinkPayer(state.Payer{Connection: "acme", SourceID: id}, fmt.Sprintf("cust-%d", i+1), true); err != nil {
+			if err := tx.LinkPayer(state.Payer{Connection: "acme", SourceID: id}, fmt.Sprintf("cust-%d", i+1),
+				true); err != nil {
 				return err
 			}
 		}
@@ -203,9 +211,11 @@ func TestASearchGivesNoMoreThanAPersonReads(t *testing.T) {
 		limit, rows int
 		more, cut   bool
 	}{{0, office.MostFound, false, true}, {10_000, office.MostFound, false, true}, {10, 10, true, true}} {
-		for _, f := range []state.RecordFilter{{}, {Payers: true}, {Sort: state.ByKey}, {Sort: office.ByName}, {Sort: state.ByKey, Payers: true}} {
+		for _, f := range []state.RecordFilter{{}, {Payers: true}, {Sort: state.ByKey}, {Sort: office.ByName},
+			{Sort: state.ByKey, Payers: true}} {
 			f.Limit = c.limit
-			if got, p := w.page(office.Query{Text: "bake", RecordFilter: f}); len(got) != c.rows || p.More != c.more || p.Cut != c.cut {
+			if got, p := w.page(office.Query{Text: "bake", RecordFilter: f}); len(got) != c.rows || p.More != c.more ||
+				p.Cut != c.cut {
 				t.Errorf("%+v: %d rows, more %v, cut %v; want %+v", f, len(got), p.More, p.Cut, c)
 			}
 			if got, p := w.page(office.Query{Text: "nobody", RecordFilter: f}); len(got) != 0 || p.More || p.Cut {
@@ -215,7 +225,8 @@ func TestASearchGivesNoMoreThanAPersonReads(t *testing.T) {
 	}
 	w.read("beta", map[string]*connector.Label{"B1": named("Butcher")})
 	for _, sort := range []state.RecordSort{"", state.ByKey, office.ByName} {
-		if got, _ := w.page(office.Query{Text: "bake", RecordFilter: state.RecordFilter{Connection: "beta", Sort: sort}}); len(got) != 0 {
+		if got, _ := w.page(office.Query{Text: "bake",
+			RecordFilter: state.RecordFilter{Connection: "beta", Sort: sort}}); len(got) != 0 {
 			t.Errorf("by %q: bakeries of beta are %q", sort, got)
 		}
 	}
@@ -248,7 +259,9 @@ func TestWhoHasNoNameYetIsCounted(t *testing.T) {
 	for _, c := range []struct {
 		q    office.Query
 		want int
-	}{{office.Query{}, 2}, {office.Query{RecordFilter: state.RecordFilter{Connection: "acme"}}, 1}, {office.Query{RecordFilter: state.RecordFilter{Limit: 1}}, 0}, {office.Query{Text: "ada"}, 2}, {office.Query{Text: "nobody"}, 2}} {
+	}{{office.Query{}, 2}, {office.Query{RecordFilter: state.RecordFilter{Connection: "acme"}}, 1},
+		{office.Query{RecordFilter: state.RecordFilter{Limit: 1}}, 0}, {office.Query{Text: "ada"}, 2},
+		{office.Query{Text: "nobody"}, 2}} {
 		if _, p := w.page(c.q); p.Bare != c.want {
 			t.Errorf("%+v: %d without a name, want %d", c.q, p.Bare, c.want)
 		}
@@ -296,7 +309,8 @@ func (w *world) wantWhole(seed uint64, kept map[state.RecordID]*connector.Label,
 	w.t.Helper()
 	var want []string
 	for id, label := range kept {
-		want = append(want, w.told(state.RecordRow{PayerRow: state.PayerRow{Connection: id.Connection, SourceID: id.SourceID}, Label: label}))
+		want = append(want, w.told(state.RecordRow{PayerRow: state.PayerRow{Connection: id.Connection, SourceID: id.SourceID},
+			Label: label}))
 	}
 	slices.Sort(want)
 	for _, sort := range []state.RecordSort{state.ByRecord, state.ByChanged, office.ByName} {
@@ -314,7 +328,8 @@ func (w *world) wantWhole(seed uint64, kept map[state.RecordID]*connector.Label,
 		for _, r := range all {
 			got = append(got, w.told(r))
 		}
-		if sort == office.ByName && !slices.IsSortedFunc(all, func(a, b state.RecordRow) int { return cmp.Compare(rank(a), rank(b)) }) {
+		if sort == office.ByName &&
+			!slices.IsSortedFunc(all, func(a, b state.RecordRow) int { return cmp.Compare(rank(a), rank(b)) }) {
 			w.t.Errorf("seed %d: the names are in no order: %q", seed, got)
 		}
 		slices.Sort(got)
@@ -342,26 +357,30 @@ func TestAListInPiecesIsTheSameAsInOne(t *testing.T) {
 	}
 	w.read("acme", some)
 	w.read("beta", map[string]*connector.Label{"B1": named("Butcher"), "B2": nil})
-	for _, sort := range []state.RecordSort{"", state.ByRecord, office.ByName, state.ByKey, state.ByLink, state.ByMandate, state.BySince, state.ByChanged} {
-		for _, f := range []state.RecordFilter{{}, {Connection: "beta"}, {Connection: "nobody"}, {Others: true}, {Payers: true}, {Bare: true}} {
+	for _, sort := range []state.RecordSort{"", state.ByRecord, office.ByName, state.ByKey, state.ByLink, state.ByMandate,
+		state.BySince, state.ByChanged} {
+		for _, f := range []state.RecordFilter{{}, {Connection: "beta"}, {Connection: "nobody"}, {Others: true},
+			{Payers: true}, {Bare: true}} {
 			f.Sort = sort
 			want, whole := w.page(office.Query{RecordFilter: f})
 			var got []string
 			pieces, bare := 0, 0
-			if err := (&office.Lists{Ledger: w.ledger, Once: true}).Each(t.Context(), office.Query{RecordFilter: f}, func(p office.Page) error {
-				for _, r := range p.Rows {
-					got = append(got, w.told(r))
-				}
-				pieces, bare = pieces+1, bare+p.Bare
-				if len(p.Rows) > office.PageOfAll {
-					t.Errorf("%+v: a piece has %d rows", f, len(p.Rows))
-				}
-				return nil
-			}); err != nil {
+			if err := (&office.Lists{Ledger: w.ledger, Once: true}).Each(t.Context(), office.Query{RecordFilter: f},
+				func(p office.Page) error {
+					for _, r := range p.Rows {
+						got = append(got, w.told(r))
+					}
+					pieces, bare = pieces+1, bare+p.Bare
+					if len(p.Rows) > office.PageOfAll {
+						t.Errorf("%+v: a piece has %d rows", f, len(p.Rows))
+					}
+					return nil
+				}); err != nil {
 				t.Fatal(err)
 			}
 			if !slices.Equal(got, want) || pieces == 0 || bare != whole.Bare {
-				t.Errorf("%+v: %d pieces have %d rows, %d without a name; want %d and %d", f, pieces, len(got), bare, len(want), whole.Bare)
+				t.Errorf("%+v: %d pieces have %d rows, %d without a name; want %d and %d", f, pieces, len(got), bare, len(want),
+					whole.Bare)
 			}
 		}
 	}
@@ -388,11 +407,13 @@ func (w *world) wantPicked(seed uint64, kept map[state.RecordID]*connector.Label
 		picked := id.SourceID == text
 		if label != nil {
 			picked = picked || !slices.ContainsFunc(strings.Fields(match.Fold(text)), func(word string) bool {
-				return !slices.ContainsFunc([]string{label.Number, label.Name, label.Email, id.SourceID}, func(s string) bool { return strings.Contains(match.Fold(s), word) })
+				return !slices.ContainsFunc([]string{label.Number, label.Name, label.Email, id.SourceID},
+					func(s string) bool { return strings.Contains(match.Fold(s), word) })
 			})
 		}
 		if picked {
-			want = append(want, w.told(state.RecordRow{PayerRow: state.PayerRow{Connection: id.Connection, SourceID: id.SourceID}, Label: label}))
+			want = append(want, w.told(state.RecordRow{PayerRow: state.PayerRow{Connection: id.Connection,
+				SourceID: id.SourceID}, Label: label}))
 		}
 	}
 	slices.Sort(want)

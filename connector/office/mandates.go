@@ -171,7 +171,8 @@ func (m *Mandates) Fetch(ctx context.Context, f Fetching) (out Fetched, err erro
 	}
 	ids := connector.Map(f.Payers, func(p state.Payer) string { return p.Connection + "/" + p.SourceID })
 	if err := m.Ledger.Do(ctx, func(tx *state.Tx) error {
-		return tx.Audit(state.Entry{Actor: f.By.Name, Action: "fetch lost signing links", Subject: connector.Plural(len(ids), "payer"), Reason: strings.Join(ids, ", ")})
+		return tx.Audit(state.Entry{Actor: f.By.Name, Action: "fetch lost signing links",
+			Subject: connector.Plural(len(ids), "payer"), Reason: strings.Join(ids, ", ")})
 	}); err != nil {
 		return out, err
 	}

@@ -44,7 +44,8 @@ func newDesk(t *testing.T, perSecond float64, switches sandbox.Switches) *desk {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "payersync.db")
 	statetest.New(t, path)
-	d := &desk{t: t, box: sandbox.New(sandbox.Options{ClientID: "app-1", ClientSecret: connector.NewSecret("app-secret"), Switches: switches, TokenLife: 24 * time.Hour})}
+	d := &desk{t: t, box: sandbox.New(sandbox.Options{ClientID: "app-1", ClientSecret: connector.NewSecret("app-secret"),
+		Switches: switches, TokenLife: 24 * time.Hour})}
 	var err error
 	if d.ledger, err = state.Open(t.Context(), state.Options{Path: path, KeyFile: path + ".key"}); err != nil {
 		t.Fatal(err)
@@ -52,15 +53,19 @@ func newDesk(t *testing.T, perSecond float64, switches sandbox.Switches) *desk {
 	t.Cleanup(func() { _ = d.ledger.Close() })
 	d.service = d.client(0)
 	asked := d.client(perSecond)
-	rec := &reconcile.Reconciler{Ledger: d.ledger, Billing: asked, Lookup: reconcile.Lookup{MaxAge: 24 * time.Hour, Quarantine: 15 * time.Minute}}
+	rec := &reconcile.Reconciler{Ledger: d.ledger, Billing: asked,
+		Lookup: reconcile.Lookup{MaxAge: 24 * time.Hour, Quarantine: 15 * time.Minute}}
 	d.acts = &office.Mandates{
-		Ledger: d.ledger, Syncer: &syncer.Syncer{Ledger: d.ledger, Billing: asked, Reconciler: rec}, Billing: asked, WhenCreated: "same",
+		Ledger: d.ledger, Syncer: &syncer.Syncer{Ledger: d.ledger, Billing: asked, Reconciler: rec}, Billing: asked,
+		WhenCreated: "same",
 	}
 	d.do(func(tx *state.Tx) (err error) {
-		if err := errors.Join(tx.PinConnection(state.Connection{Name: "acme", Info: connector.SourceInfo{Kind: "books"}}), tx.SaveMapping("m1", "version: 1", "tester")); err != nil {
+		if err := errors.Join(tx.PinConnection(state.Connection{Name: "acme", Info: connector.SourceInfo{Kind: "books"}}),
+			tx.SaveMapping("m1", "version: 1", "tester")); err != nil {
 			return err
 		}
-		d.run, err = tx.OpenRun(state.NewRun{Connection: "acme", Kind: connector.RunSync, Trigger: "manual", Mapping: "m1", Holder: "test"})
+		d.run, err = tx.OpenRun(state.NewRun{Connection: "acme", Kind: connector.RunSync, Trigger: "manual", Mapping: "m1",
+			Holder: "test"})
 		return err
 	})
 	return d
@@ -69,8 +74,10 @@ func newDesk(t *testing.T, perSecond float64, switches sandbox.Switches) *desk {
 func (d *desk) client(perSecond float64) *billing.Client {
 	d.t.Helper()
 	c, err := billing.New(billing.Config{
-		BaseURL: "http://localhost/api", ClientID: "app-1", ClientSecret: connector.NewSecret("app-secret"), RedirectURL: "https://app.example.com/signed",
-		Dialect: billing.Standard(), HTTP: transport.New(transport.Options{Base: d.box.RoundTripper(), Retries: -1, RatePerSecond: perSecond}),
+		BaseURL: "http://localhost/api", ClientID: "app-1", ClientSecret: connector.NewSecret("app-secret"),
+		RedirectURL: "https://app.example.com/signed",
+		Dialect:     billing.Standard(),
+		HTTP:        transport.New(transport.Options{Base: d.box.RoundTripper(), Retries: -1, RatePerSecond: perSecond}),
 	})
 	if err != nil {
 		d.t.Fatal(err)
@@ -111,7 +118,8 @@ func (d *desk) waits(payers int) {
 			if err := tx.SavePage(d.run, "acme", []connector.Record{record}); err != nil {
 				return err
 			}
-			if err := tx.SaveDecisions(d.run, "acme", "m1", state.Decision{SourceID: id, ContentHash: record.Hash(), Verdict: state.Included, Key: key}); err != nil {
+			if err := tx.SaveDecisions(d.run, "acme", "m1",
+				state.Decision{SourceID: id, ContentHash: record.Hash(), Verdict: state.Included, Key: key}); err != nil {
 				return err
 			}
 			if err := tx.LinkPayer(state.Payer{Connection: "acme", SourceID: id}, c.ID, true); err != nil {
@@ -168,7 +176,8 @@ func TestLostLinksOfARebuiltLedgerAreFetchedAtTheRateHoweverOftenItStops(t *test
 		began, requests := time.Now(), len(d.box.Requests())
 		for _, part := range []int{4, 2} { // of what is left
 			lost := d.find(office.Links{})
-			ctx, kill := context.WithTimeout(t.Context(), time.Duration(2*len(lost)/part)*time.Second/perSecond+50*time.Millisecond)
+			ctx, kill := context.WithTimeout(t.Context(),
+				time.Duration(2*len(lost)/part)*time.Second/perSecond+50*time.Millisecond)
 			if got, err := d.fetch(ctx, lost); err == nil || got.Fetched == 0 || got.Fetched >= len(lost) {
 				t.Errorf("stopped half way it fetched %+v, %v", got, err)
 			}
@@ -183,8 +192,10 @@ func TestLostLinksOfARebuiltLedgerAreFetchedAtTheRateHoweverOftenItStops(t *test
 		}
 		d.wantOneMandateEach()
 		took, made := time.Since(began), len(d.box.Requests())-requests
-		t.Logf("%d links took %d requests and %v at %d requests a second", *lostLinks, made, took.Round(time.Second), perSecond)
-		if want := time.Duration(2**lostLinks) * time.Second / perSecond; took < want-2*time.Second || took > want+want/20+5*time.Second {
+		t.Logf("%d links took %d requests and %v at %d requests a second", *lostLinks, made, took.Round(time.Second),
+			perSecond)
+		if want := time.Duration(2**lostLinks) * time.Second / perSecond; took < want-2*time.Second ||
+			took > want+want/20+5*time.Second {
 			t.Errorf("%d links took %v, want about %v", *lostLinks, took, want)
 		}
 		synctest.Wait()
@@ -202,7 +213,8 @@ func TestWhatAPersonIsAskedBeforeLinksAreFetched(t *testing.T) {
 		links int
 		want  office.Asking
 	}{
-		{"same", 0, office.AskNothing}, {"same", 200, office.AskNothing}, {"same", 201, office.AskOnce}, {"unknown", 1, office.AskOnce}, {"", 1, office.AskOnce},
+		{"same", 0, office.AskNothing}, {"same", 200, office.AskNothing}, {"same", 201, office.AskOnce},
+		{"unknown", 1, office.AskOnce}, {"", 1, office.AskOnce},
 		{"new", 1, office.AskEach}, {"new", 500, office.AskEach}, {"new", 0, office.AskNothing},
 	} {
 		acts := &office.Mandates{WhenCreated: c.when}
@@ -212,7 +224,8 @@ func TestWhatAPersonIsAskedBeforeLinksAreFetched(t *testing.T) {
 		if c.want == office.AskNothing {
 			continue
 		}
-		if _, err := acts.Fetch(t.Context(), office.Fetching{Payers: make([]state.Payer, c.links)}); !errors.Is(err, office.ErrNotAsked) {
+		if _, err := acts.Fetch(t.Context(), office.Fetching{Payers: make([]state.Payer, c.links)}); !errors.Is(err,
+			office.ErrNotAsked) {
 			t.Errorf("with %q and %d links it began without a word: %v", c.when, c.links, err)
 		}
 	}
@@ -249,14 +262,16 @@ func TestOldLinksAreFetchedAgainAndRefusedOnesHandedToNobody(t *testing.T) {
 				t.Errorf("%s has expired: %v, %v", p.SourceID, got, err)
 			}
 		}
-		d.box.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Status: http.StatusUnprocessableEntity, Method: http.MethodPut, Path: "/api/customers/*/directdebitmandates", Count: 1})
+		d.box.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Status: http.StatusUnprocessableEntity, Method: http.MethodPut,
+			Path: "/api/customers/*/directdebitmandates", Count: 1})
 		if got, err := d.fetch(t.Context(), expired); err != nil || got.Fetched != 1 || got.Failed != 1 || len(d.said) != 1 {
 			t.Errorf("with a refusal it fetched %+v, %v, %q", got, err, d.said)
 		}
 		refused := expired[0]
 		link, err := d.ledger.SigningLink(t.Context(), refused.MandateID)
 		told, attErr := d.ledger.AttentionOf(t.Context(), "acme", refused.SourceID)
-		if link != "" || len(told) != 1 || told[0].Reason != string(connector.ReasonLinkRefused) || errors.Join(err, attErr) != nil {
+		if link != "" || len(told) != 1 || told[0].Reason != string(connector.ReasonLinkRefused) ||
+			errors.Join(err, attErr) != nil {
 			t.Errorf("of the refused one the link is %q, told is %+v, %v", link, told, errors.Join(err, attErr))
 		}
 		if got, err := d.fetch(t.Context(), d.find(office.Links{})); err != nil || got.Fetched != 1 {
@@ -299,7 +314,8 @@ func TestFetchingEndsWhereTheNextWouldFareNoBetter(t *testing.T) {
 		d := newDesk(t, 0, sandbox.Switches{MandateLink: "put"})
 		d.waits(3)
 		lost := d.find(office.Links{})
-		d.box.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Status: c.status, Method: http.MethodPut, Path: "/api/customers/*/directdebitmandates"})
+		d.box.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Status: c.status, Method: http.MethodPut,
+			Path: "/api/customers/*/directdebitmandates"})
 		if got, err := d.fetch(t.Context(), lost); err == nil || got.Fetched != 0 || got.Failed != 0 {
 			t.Errorf("with %d it fetched %+v, %v", c.status, got, err)
 		}
@@ -313,7 +329,8 @@ func TestACancellationNeedsAMandate(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, 0, sandbox.Switches{})
 	d.waits(1)
-	_, err := (&office.Attention{Ledger: d.ledger, Mandates: d.acts}).Perform(t.Context(), office.Decision{Act: connector.ActCancel, Record: state.RecordID{Connection: "acme", SourceID: "none"}}, office.By{})
+	_, err := (&office.Attention{Ledger: d.ledger, Mandates: d.acts}).Perform(t.Context(),
+		office.Decision{Act: connector.ActCancel, Record: state.RecordID{Connection: "acme", SourceID: "none"}}, office.By{})
 	if !errors.Is(err, state.ErrNoPayer) {
 		t.Errorf("it ended with %v", err)
 	}

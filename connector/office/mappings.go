@@ -267,7 +267,8 @@ func ReplaceMapping(ctx context.Context, ledger *state.Ledger, path string, c Ma
 	if err := written.Publish(); err != nil {
 		undone := c.Entry
 		undone.Action, undone.Reason = "not done: "+c.Entry.Action, "the file could not be replaced"
-		return kept, errors.Join(&MappingUnwritable{err}, ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return tx.Audit(undone) }))
+		return kept, errors.Join(&MappingUnwritable{err},
+			ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return tx.Audit(undone) }))
 	}
 	return kept, nil
 }

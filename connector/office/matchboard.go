@@ -63,7 +63,8 @@ const (
 )
 
 // latest returns the last list, or a new one if it is short. commits is the ledger's number of commits.
-func (b *Board) latest(ctx context.Context, commits int64, work func(context.Context) (Waiting, error)) (Waiting, error) {
+func (b *Board) latest(ctx context.Context, commits int64, work func(context.Context) (Waiting, error)) (Waiting,
+	error) {
 	b.mu.Lock()
 	news := commits != b.commits
 	b.commits = commits
@@ -90,7 +91,8 @@ func (b *Board) latest(ctx context.Context, commits int64, work func(context.Con
 func (b *Board) since(now Waiting) Waiting {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now.Rows = slices.DeleteFunc(slices.Clone(now.Rows), func(l Likeness) bool { return b.said[l.RecordID].at.After(now.began) })
+	now.Rows = slices.DeleteFunc(slices.Clone(now.Rows),
+		func(l Likeness) bool { return b.said[l.RecordID].at.After(now.began) })
 	for _, s := range b.said {
 		if s.waits && s.like != nil && s.at.After(now.began) {
 			now.Rows = append(now.Rows, *s.like)

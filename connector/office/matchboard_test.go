@@ -14,7 +14,8 @@ import (
 // A long list takes seconds. So people get the last one at once, updated with the decisions since then.
 func TestALongListOfMatchesIsShownAtOnceWithWhatWasDecidedSince(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b, c := state.RecordID{Connection: "acme", SourceID: "A"}, state.RecordID{Connection: "acme", SourceID: "B"}, state.RecordID{Connection: "acme", SourceID: "C"}
+		a, b, c := state.RecordID{Connection: "acme", SourceID: "A"}, state.RecordID{Connection: "acme", SourceID: "B"},
+			state.RecordID{Connection: "acme", SourceID: "C"}
 		var waits atomic.Pointer[[]state.RecordID] // as the ledger has it
 		waits.Store(&[]state.RecordID{a, b, c})
 		var board Board
@@ -77,7 +78,8 @@ func TestAShortListOfMatchesIsThatOfTheMoment(t *testing.T) {
 			rows++
 		}
 		board.Close()
-		if _, err := new(Board).latest(t.Context(), 1, func(ctx context.Context) (Waiting, error) { return Waiting{}, context.DeadlineExceeded }); err == nil {
+		if _, err := new(Board).latest(t.Context(), 1,
+			func(ctx context.Context) (Waiting, error) { return Waiting{}, context.DeadlineExceeded }); err == nil {
 			t.Error("what could not be worked out is an empty list")
 		}
 	})

@@ -35,7 +35,8 @@ func (e *PairNotSaid) Unwrap() error { return e.Err }
 
 // SayOfPairs notes words on pairs of a connection, all of them or none, each with an entry in the audit log.
 // Nothing is sent: the next plan uses them. It fails with a *PairNotSaid.
-func SayOfPairs(ctx context.Context, ledger *state.Ledger, connection string, words []PairWord, by syncer.Operator) error {
+func SayOfPairs(ctx context.Context, ledger *state.Ledger, connection string, words []PairWord,
+	by syncer.Operator) error {
 	return ledger.Do(ctx, func(tx *state.Tx) error { return sayOfPairs(tx, connection, words, by) })
 }
 
@@ -48,7 +49,8 @@ func sayOfPairs(tx *state.Tx, connection string, words []PairWord, by syncer.Ope
 		if !news {
 			continue
 		}
-		if err := tx.Audit(state.Entry{Actor: by.Name, Action: string(w.Says) + " match", Subject: connection + "/" + w.String(), Reason: by.Reason}); err != nil {
+		if err := tx.Audit(state.Entry{Actor: by.Name, Action: string(w.Says) + " match", Subject: connection + "/" +
+			w.String(), Reason: by.Reason}); err != nil {
 			return err
 		}
 	}
@@ -60,7 +62,8 @@ type Likelihood string
 
 // The groups, in display order.
 const (
-	Likely  Likelihood = "likely"  // one customer alone, name and e-mail address are equal, nothing speaks against it, and no other record of ours claims it
+	// one customer alone, name and e-mail address are equal, nothing speaks against it, and no other record of ours claims it
+	Likely  Likelihood = "likely"
 	Unclear Likelihood = "unclear" // one customer alone, for no other record of ours
 	Several Likelihood = "several" // more than one customer, or another record of ours claims the customer
 )
@@ -79,9 +82,10 @@ type Likeness struct {
 
 // Matches provides records similar to customers, and the decisions on them.
 type Matches struct {
-	Ledger      *state.Ledger
-	Syncer      *syncer.Syncer
-	Stored      func(ctx context.Context, connection string) (syncer.Connection, error) // a connection with the mapping in force
+	Ledger *state.Ledger
+	Syncer *syncer.Syncer
+	// a connection with the mapping in force
+	Stored      func(ctx context.Context, connection string) (syncer.Connection, error)
 	Connections []string
 	Ahead       *Ahead // customers read ahead; it outlives these Matches
 	Board       *Board // the waiting records; it outlives them, too
@@ -155,7 +159,9 @@ func (m *Matches) workOut(ctx context.Context) (Waiting, error) {
 			if _, waits, err := m.Syncer.UnlinkedOne(ctx, conn, o.SourceID); err != nil {
 				return now, err
 			} else if waits && !o.PutOff {
-				now.Rows = append(now.Rows, Likeness{RecordID: state.RecordID{Connection: connection, SourceID: o.SourceID}, Since: o.Since, Candidates: o.Candidates})
+				now.Rows = append(now.Rows,
+					Likeness{RecordID: state.RecordID{Connection: connection, SourceID: o.SourceID}, Since: o.Since,
+						Candidates: o.Candidates})
 			}
 		}
 	}
@@ -168,7 +174,8 @@ func (m *Matches) workOut(ctx context.Context) (Waiting, error) {
 
 // CompareLikeness orders by group, then by age.
 func CompareLikeness(a, b Likeness) int {
-	return cmp.Or(cmp.Compare(slices.Index(Likelihoods, a.Group), slices.Index(Likelihoods, b.Group)), cmp.Compare(a.Since, b.Since), compare(a.RecordID, b.RecordID))
+	return cmp.Or(cmp.Compare(slices.Index(Likelihoods, a.Group), slices.Index(Likelihoods, b.Group)),
+		cmp.Compare(a.Since, b.Since), compare(a.RecordID, b.RecordID))
 }
 
 // leastLikely is the minimum score of a pair without objections and without another good match.
@@ -210,7 +217,8 @@ func (l *Likeness) judge(claims map[string]int) {
 
 // GroupsOf groups what was found for the records of a connection, as Waiting does. Records that are like taken customers
 // only are in no group.
-func GroupsOf(ctx context.Context, ledger *state.Ledger, connections []string, connection string, found []match.Suggestion) (map[string]Likelihood, error) {
+func GroupsOf(ctx context.Context, ledger *state.Ledger, connections []string, connection string,
+	found []match.Suggestion) (map[string]Likelihood, error) {
 	claims, err := decidedClaims(ctx, ledger, connections)
 	if err != nil {
 		return nil, err
@@ -293,7 +301,8 @@ const readAhead = 5
 
 // ReadAhead reads the customers for Beside in the background, five at most.
 func (m *Matches) ReadAhead(next []Likeness) {
-	pairs := connector.Map(next[:min(readAhead, len(next))], func(l Likeness) pairOf { return pairOf{l.RecordID, l.Candidates[0].BillingID} })
+	pairs := connector.Map(next[:min(readAhead, len(next))],
+		func(l Likeness) pairOf { return pairOf{l.RecordID, l.Candidates[0].BillingID} })
 	m.Ahead.begin(pairs, m.Ledger.Now, m.read)
 }
 
@@ -319,7 +328,8 @@ func (m *Matches) Link(ctx context.Context, id state.RecordID, billingID string,
 // again, and creates a customer if it resembles no other.
 func (m *Matches) Apart(ctx context.Context, id state.RecordID, customers []string, by syncer.Operator) error {
 	words := connector.Map(customers, func(c string) PairWord { return PairWord{id.SourceID, c, state.WordReject} })
-	if err := m.Ledger.Do(ctx, func(tx *state.Tx) error { return sayUndecided(tx, id.Connection, words, by) }); err != nil {
+	if err := m.Ledger.Do(ctx,
+		func(tx *state.Tx) error { return sayUndecided(tx, id.Connection, words, by) }); err != nil {
 		return err
 	}
 	m.Board.decide(id)
@@ -405,12 +415,15 @@ func takeWordBack(tx *state.Tx, p Pair, by syncer.Operator) error {
 	if err := tx.TakeWordBack(p.Connection, p.SourceID, p.BillingID); err != nil {
 		return err
 	}
-	return tx.Audit(state.Entry{Actor: by.Name, Action: "take match back", Subject: p.Connection + "/" + PairWord{SourceID: p.SourceID, BillingID: p.BillingID}.String(), Reason: by.Reason})
+	return tx.Audit(state.Entry{Actor: by.Name, Action: "take match back", Subject: p.Connection + "/" +
+		PairWord{SourceID: p.SourceID, BillingID: p.BillingID}.String(), Reason: by.Reason})
 }
 
 // NotHad reports whether an error means a customer is unavailable for a record, as opposed to unreadable.
 func NotHad(err error) bool {
-	for _, why := range []error{syncer.ErrCarriesAnother, syncer.ErrNoCustomer, syncer.ErrNotSent, state.ErrLinkedAlready, state.ErrCustomerTaken, state.ErrAccepted, state.ErrUnderWay, state.ErrSaidMeanwhile, state.ErrNoRecord, state.ErrNoWord} {
+	for _, why := range []error{syncer.ErrCarriesAnother, syncer.ErrNoCustomer, syncer.ErrNotSent, state.ErrLinkedAlready,
+		state.ErrCustomerTaken, state.ErrAccepted, state.ErrUnderWay, state.ErrSaidMeanwhile, state.ErrNoRecord,
+		state.ErrNoWord} {
 		if errors.Is(err, why) {
 			return true
 		}

@@ -25,7 +25,8 @@ type Matter struct {
 	Renumberings []state.Renumbering `json:"-"` // with the record as either half; both have the same ways out
 	Said         []state.Said        `json:"-"` // words on the record and customers
 	Seconds      []string            `json:"-"` // apparent second customers, assigned to another payer by a person
-	Holder       string              `json:"-"` // the customer that carries the record's key and is not its own; "" for none, or several
+	// the customer that carries the record's key and is not its own; "" for none, or several
+	Holder string `json:"-"`
 }
 
 // Telling is one finding in need of a person.
@@ -114,7 +115,8 @@ func (w *witness) halves(ctx context.Context, told []state.AttentionRow) (err er
 			}
 		}
 		if other == r.New {
-			w.say("Record %s%s is in the accounting system, looks like this payer, and waits for your decision. It has %s.", other.SourceID, name, mandate)
+			w.say("Record %s%s is in the accounting system, looks like this payer, and waits for your decision. It has %s.",
+				other.SourceID, name, mandate)
 			continue
 		}
 		w.say("Record %s%s has %s.", other.SourceID, name, mandate)
@@ -138,7 +140,8 @@ func bothHalves(t Telling, pairs []state.Renumbering) Telling {
 	}
 	for _, w := range t.Ways {
 		if w.Decision.Act == connector.ActCancel {
-			w.Does += fmt.Sprintf(" Record %s may be the same payer under a new number, and would have to sign anew.", strings.Join(names, " or "))
+			w.Does += fmt.Sprintf(" Record %s may be the same payer under a new number, and would have to sign anew.",
+				strings.Join(names, " or "))
 			last = append(last, w)
 			continue
 		}
@@ -151,10 +154,13 @@ func bothHalves(t Telling, pairs []state.Renumbering) Telling {
 
 // MatterOfDelivery returns the finding about a delivery.
 func MatterOfDelivery(d state.StoredDelivery) Matter {
-	m := Matter{SourceID: d.DeliveryKey, BillingID: d.BillingID, MandateID: d.MandateID, Evidence: []string{}, Closed: []state.ClosedRow{}, Told: []Telling{}}
-	m.Evidence = append(m.Evidence, fmt.Sprintf("It came on %s, is of the type %q, and is %s.", d.ReceivedAt, d.EventType, d.State))
+	m := Matter{SourceID: d.DeliveryKey, BillingID: d.BillingID, MandateID: d.MandateID, Evidence: []string{},
+		Closed: []state.ClosedRow{}, Told: []Telling{}}
+	m.Evidence = append(m.Evidence,
+		fmt.Sprintf("It came on %s, is of the type %q, and is %s.", d.ReceivedAt, d.EventType, d.State))
 	if d.State == string(connector.InboxQuarantined) {
-		m.Told = tellings([]state.AttentionRow{{Reason: string(connector.ReasonEventNotUnderstood), Detail: d.Detail, Since: d.ReceivedAt}},
+		m.Told = tellings([]state.AttentionRow{{Reason: string(connector.ReasonEventNotUnderstood), Detail: d.Detail,
+			Since: d.ReceivedAt}},
 			target{Delivery: d.DeliveryKey}, nil)
 	}
 	return m
@@ -174,7 +180,8 @@ func MatterOfSubscription(ctx context.Context, ledger *state.Ledger) (Matter, er
 		return m, err
 	}
 	if f.Expected != nil {
-		m.Evidence = append(m.Evidence, fmt.Sprintf("The one that is expected is %s; it sends to %s.", f.Expected.ID, f.Expected.URL))
+		m.Evidence = append(m.Evidence,
+			fmt.Sprintf("The one that is expected is %s; it sends to %s.", f.Expected.ID, f.Expected.URL))
 	}
 	for _, s := range f.Shown {
 		m.Evidence = append(m.Evidence, fmt.Sprintf("The billing service showed %s, which sends to %s.", s.ID, s.URL))
@@ -189,7 +196,8 @@ func NextFor(row state.AttentionRow, pairs []state.Renumbering) string {
 	r, id := connector.Reason(row.Reason), state.RecordID{Connection: row.Connection, SourceID: row.SourceID}
 	for _, p := range pairs {
 		if r == connector.ReasonRenumbered && p.New == id || r == connector.ReasonLeftWithMandate && p.Old == id {
-			return fmt.Sprintf("Record %s was removed, and record %s may be the same payer. %s", p.Old.SourceID, p.New.SourceID, connector.ReasonRenumbered.Next())
+			return fmt.Sprintf("Record %s was removed, and record %s may be the same payer. %s", p.Old.SourceID, p.New.SourceID,
+				connector.ReasonRenumbered.Next())
 		}
 	}
 	return r.Next()
@@ -237,7 +245,8 @@ func waysOut(w connector.Way, about target, others []target) (out []WayOut) {
 }
 
 func wayOut(w connector.Way, about target) WayOut {
-	out := WayOut{Does: w.Does, Sends: w.Sends, Why: w.Why, Decision: Decision{Act: w.Act, Record: about.Record, Delivery: about.Delivery}}
+	out := WayOut{Does: w.Does, Sends: w.Sends, Why: w.Why,
+		Decision: Decision{Act: w.Act, Record: about.Record, Delivery: about.Delivery}}
 	if w.Act.OnOther() {
 		out.Decision.Other = about.Other
 	}
@@ -339,7 +348,8 @@ func (w *witness) lastChange(ctx context.Context) error {
 	}
 	switch last := changes[len(changes)-1]; last.State {
 	case connector.ChangeFailed, connector.ChangeHeld, connector.ChangeUnknown:
-		w.say("The newest change (%s, change %d) is %s since %s, after %s.", last.Action, last.ID, last.State, last.UpdatedAt.UTC().Format("2006-01-02T15:04:05Z"), connector.Plural(last.Attempts, "attempt"))
+		w.say("The newest change (%s, change %d) is %s since %s, after %s.", last.Action, last.ID, last.State,
+			last.UpdatedAt.UTC().Format("2006-01-02T15:04:05Z"), connector.Plural(last.Attempts, "attempt"))
 	}
 	return nil
 }
@@ -361,7 +371,8 @@ func (w *witness) key(ctx context.Context, key connector.Key) error {
 	if err != nil {
 		return err
 	}
-	if others := slices.DeleteFunc(slices.Clone(holders), func(id string) bool { return id == w.m.BillingID }); len(others) > 0 {
+	if others := slices.DeleteFunc(slices.Clone(holders),
+		func(id string) bool { return id == w.m.BillingID }); len(others) > 0 {
 		w.say("The key is carried by customer %s.", strings.Join(others, " and "))
 		if len(others) == 1 {
 			w.m.Holder = others[0]
@@ -370,7 +381,8 @@ func (w *witness) key(ctx context.Context, key connector.Key) error {
 	senders, err := w.ledger.CreatesUnderWay(ctx, key)
 	for _, s := range senders {
 		if s.Connection != w.id.Connection || s.SourceID != w.id.SourceID {
-			w.say("A request to create a customer with the key left for record %s on %s.", s.SourceID, s.SentAt.UTC().Format("2006-01-02T15:04:05Z"))
+			w.say("A request to create a customer with the key left for record %s on %s.", s.SourceID,
+				s.SentAt.UTC().Format("2006-01-02T15:04:05Z"))
 		}
 	}
 	return err
@@ -404,7 +416,8 @@ func (w *witness) alike(ctx context.Context, c connector.Customer) error {
 		return err
 	}
 	for _, t := range twins.Left {
-		w.say("Record %s looks like it, was removed from the accounting system, and has customer %s.", t.SourceID, t.BillingID)
+		w.say("Record %s looks like it, was removed from the accounting system, and has customer %s.", t.SourceID,
+			t.BillingID)
 	}
 	for _, t := range twins.Twice {
 		w.say("Record %s of the same connection looks like it.", t.SourceID)
@@ -458,6 +471,7 @@ func (w *witness) mandate(ctx context.Context) error {
 		return err
 	}
 	last := history[len(history)-1]
-	w.say("Mandate %s is %s since %s, seen by %s.", last.MandateID, connector.MandateStatus(last.ToStatus).Label(), last.ObservedAt, last.Cause)
+	w.say("Mandate %s is %s since %s, seen by %s.", last.MandateID, connector.MandateStatus(last.ToStatus).Label(),
+		last.ObservedAt, last.Cause)
 	return nil
 }

@@ -56,7 +56,8 @@ func (m *Moves) Propose(ctx context.Context, from, to string, above int) (*MoveP
 	if err != nil {
 		return nil, err
 	}
-	p := &MoveProposal{Old: from, New: to, conn: conn, above: above, keys: map[string]connector.Key{}, old: map[string]state.Payer{}, Mandates: map[string]string{}}
+	p := &MoveProposal{Old: from, New: to, conn: conn, above: above, keys: map[string]connector.Key{},
+		old: map[string]state.Payer{}, Mandates: map[string]string{}}
 	if err := m.standing(ctx, p); err != nil {
 		return nil, err
 	}
@@ -113,12 +114,17 @@ func (m *Moves) standing(ctx context.Context, p *MoveProposal) error {
 	for _, payer := range linked {
 		waits[payer.SourceID] = payer.Moves.Value != ""
 	}
-	p.Accepted = append(p.Accepted, connector.Map(pairs, func(pair state.MovePair) MovedRecord { return MovedRecord{pair, !waits[pair.New.SourceID]} })...)
+	p.Accepted = append(p.Accepted,
+		connector.Map(pairs, func(pair state.MovePair) MovedRecord {
+			return MovedRecord{pair,
+				!waits[pair.New.SourceID]}
+		})...)
 	return nil
 }
 
 // compare looks for the payer continued by each record.
-func (m *Moves) compare(ctx context.Context, p *MoveProposal, payers []syncer.OldPayer, records []syncer.Unlinked) error {
+func (m *Moves) compare(ctx context.Context, p *MoveProposal, payers []syncer.OldPayer,
+	records []syncer.Unlinked) error {
 	for _, o := range payers {
 		p.old[o.SourceID] = o.Payer
 	}
@@ -242,7 +248,8 @@ func (p *MoveProposal) DecidedSo(oldID, newID string, accepted bool) bool {
 	if !accepted {
 		return p.rejected[[2]string{newID, p.old[oldID].BillingID}]
 	}
-	return slices.ContainsFunc(p.Accepted, func(r MovedRecord) bool { return r.Old.SourceID == oldID && r.New.SourceID == newID })
+	return slices.ContainsFunc(p.Accepted,
+		func(r MovedRecord) bool { return r.Old.SourceID == oldID && r.New.SourceID == newID })
 }
 
 // CertainPairs returns the pairs safe to accept together.
@@ -261,23 +268,27 @@ func (p *MoveProposal) Undecided(accepting []state.MovePair) string {
 	if old <= 0 && fresh <= 0 {
 		return "No record is undecided."
 	}
-	return fmt.Sprintf("Undecided so far: %s of %s, %s of %s.", connector.Plural(max(0, old), "payer"), p.Old, connector.Plural(max(0, fresh), "record"), p.New)
+	return fmt.Sprintf("Undecided so far: %s of %s, %s of %s.", connector.Plural(max(0, old), "payer"), p.Old,
+		connector.Plural(max(0, fresh), "record"), p.New)
 }
 
 // Accept stores the move and these pairs. It returns the unchanged pairs. It sends nothing: the next plan of
 // the new connection writes the keys.
-func (m *Moves) Accept(ctx context.Context, p *MoveProposal, pairs []state.MovePair, by syncer.Operator) ([]state.MoveLeft, error) {
+func (m *Moves) Accept(ctx context.Context, p *MoveProposal, pairs []state.MovePair,
+	by syncer.Operator) ([]state.MoveLeft, error) {
 	return m.Syncer.MoveBooks(ctx, p.conn, p.Old, pairs, by)
 }
 
 // Reject notes the decision against a pair of a new record and an old payer.
 func (m *Moves) Reject(ctx context.Context, pair state.MovePair, by syncer.Operator) error {
-	return SayOfPairs(ctx, m.Ledger, pair.New.Connection, []PairWord{{pair.New.SourceID, pair.BillingID, state.WordReject}}, by)
+	return SayOfPairs(ctx, m.Ledger, pair.New.Connection,
+		[]PairWord{{pair.New.SourceID, pair.BillingID, state.WordReject}}, by)
 }
 
 // TakeBack returns the customers of accepted pairs, named by their new records, to the payers of the old
 // connection. It returns the unchanged pairs.
-func (m *Moves) TakeBack(ctx context.Context, from, to string, newIDs []string, by syncer.Operator) ([]state.MoveLeft, error) {
+func (m *Moves) TakeBack(ctx context.Context, from, to string, newIDs []string, by syncer.Operator) ([]state.MoveLeft,
+	error) {
 	all, err := m.Ledger.MovePairs(ctx, from, to)
 	if err != nil {
 		return nil, err

@@ -31,7 +31,8 @@ type folded struct {
 
 // find returns the records with every word in their label; a blank text finds all. They come by name, unnamed ones
 // last, or by connection and id. In the second case at most most of them are returned; 0 for all.
-func (n *names) find(ctx context.Context, ledger *state.Ledger, text string, byName bool, most int) (out []state.RecordID, err error) {
+func (n *names) find(ctx context.Context, ledger *state.Ledger, text string, byName bool,
+	most int) (out []state.RecordID, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.fetch(ctx, ledger); err != nil {
@@ -50,7 +51,8 @@ func (n *names) find(ctx context.Context, ledger *state.Ledger, text string, byN
 }
 
 // lookThrough is find without a cache.
-func lookThrough(ctx context.Context, ledger *state.Ledger, text string, byName bool, most int) ([]state.RecordID, error) {
+func lookThrough(ctx context.Context, ledger *state.Ledger, text string, byName bool, most int) ([]state.RecordID,
+	error) {
 	var found []*folded
 	words := strings.Fields(match.Fold(text))
 	enough := errors.New("enough was found")
@@ -104,7 +106,8 @@ func (n *names) fetch(ctx context.Context, ledger *state.Ledger) error {
 	connection := "" // of the last one: it is kept once, and not for each
 	err := ledger.EachLabel(ctx, n.known, func(r state.LabelRow) error {
 		n.known = r.Made
-		at, there := slices.BinarySearchFunc(n.all[:before], r.RecordID, func(f folded, id state.RecordID) int { return compare(f.id, id) })
+		at, there := slices.BinarySearchFunc(n.all[:before], r.RecordID,
+			func(f folded, id state.RecordID) int { return compare(f.id, id) })
 		if !there {
 			if connection == r.Connection {
 				r.Connection = connection

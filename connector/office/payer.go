@@ -23,15 +23,19 @@ type Payer struct {
 	MandateID  string              `json:"mandate_id,omitempty"`
 	state.Financial
 
-	Record    Record               `json:"record"`
-	Mapping   string               `json:"mapping_version,omitempty"` // that the rules are of; "" when they could not be tried
-	Rules     []Rule               `json:"rules"`
-	Customer  *connector.Customer  `json:"customer,omitempty"` // made by the rules
-	NotSent   []string             `json:"not_sent,omitempty"` // its paths that the dialect cannot write into a new customer
-	Applied   *connector.Customer  `json:"applied,omitempty"`  // the values sent last, or linked
-	Read      *state.Read          `json:"read,omitempty"`     // the customer's differing values at the last read; nil before the first
-	Accepted  []string             `json:"accepted,omitempty"` // fields in which the customer may differ, by a person's decision
-	Ignored   []string             `json:"ignored,omitempty"`  // parts left to the billing service
+	Record Record `json:"record"`
+	// that the rules are of; "" when they could not be tried
+	Mapping  string              `json:"mapping_version,omitempty"`
+	Rules    []Rule              `json:"rules"`
+	Customer *connector.Customer `json:"customer,omitempty"` // made by the rules
+	// its paths that the dialect cannot write into a new customer
+	NotSent []string            `json:"not_sent,omitempty"`
+	Applied *connector.Customer `json:"applied,omitempty"` // the values sent last, or linked
+	// the customer's differing values at the last read; nil before the first
+	Read *state.Read `json:"read,omitempty"`
+	// fields in which the customer may differ, by a person's decision
+	Accepted  []string             `json:"accepted,omitempty"`
+	Ignored   []string             `json:"ignored,omitempty"` // parts left to the billing service
 	Changes   []state.PastChange   `json:"changes"`
 	History   []state.HistoryRow   `json:"history"`
 	Attention []state.AttentionRow `json:"attention"`
@@ -82,7 +86,8 @@ func PayerOf(ctx context.Context, ledger *state.Ledger, id state.RecordID, by Ex
 	if err != nil {
 		return Payer{}, err
 	}
-	r := Payer{Connection: id.Connection, SourceID: id.SourceID, Mapping: version, Rules: []Rule{}, Record: p.record(stored)}
+	r := Payer{Connection: id.Connection, SourceID: id.SourceID, Mapping: version, Rules: []Rule{},
+		Record: p.record(stored)}
 	var x mapping.Explanation
 	if m != nil && stored.Record.State == connector.RecordActive && stored.Record.Problem == "" {
 		x = m.Explain(stored.Record)
@@ -188,21 +193,29 @@ func (r *Payer) whereItStands(stored state.StoredRecord, x mapping.Explanation) 
 	case stored.InFlight:
 		is("payersync sent a request, and its outcome is unknown.", "Nothing: the next run checks this by itself.")
 	case waiting >= 0 && !r.Changes[waiting].Approved:
-		is(fmt.Sprintf("Its %s is planned.", r.Changes[waiting].Action), standing.Planned, run, connector.Step{Do: connector.DoListPlans})
+		is(fmt.Sprintf("Its %s is planned.", r.Changes[waiting].Action), standing.Planned, run,
+			connector.Step{Do: connector.DoListPlans})
 	case waiting >= 0:
-		is(fmt.Sprintf("Its %s is planned and may be sent.", r.Changes[waiting].Action), "Wait for the schedule, or start a run.", run)
+		is(fmt.Sprintf("Its %s is planned and may be sent.", r.Changes[waiting].Action),
+			"Wait for the schedule, or start a run.", run)
 	case stored.Facts.Words.Unlink != 0:
-		is("A person said that its customer is not its own.", "The next run takes the record's key off it. Start a run, or take the decision back.", run, act(connector.ActKeep))
+		is("A person said that its customer is not its own.",
+			"The next run takes the record's key off it. Start a run, or take the decision back.", run, act(connector.ActKeep))
 	case stored.Forgotten != state.ForgottenNot:
-		is("Its payer was forgotten: nothing but ids, statuses and times is kept of it, and nothing is sent for it.", takeBack, act(connector.ActUnforget))
+		is("Its payer was forgotten: nothing but ids, statuses and times is kept of it, and nothing is sent for it.",
+			takeBack, act(connector.ActUnforget))
 	case stored.Merged:
-		is(fmt.Sprintf("A person merged it into record %s, which stands for both.", stored.Record.MergedInto), takeBack, act(connector.ActSeparate))
+		is(fmt.Sprintf("A person merged it into record %s, which stands for both.", stored.Record.MergedInto), takeBack,
+			act(connector.ActSeparate))
 	case stored.GivenUp:
 		is("A person gave it up, so payersync sends nothing for it.", takeBack, act(connector.ActTakeUp))
 	case stored.Facts.Words.Leave != 0:
-		is("Its record has left, and somebody has said that it may stay as it is.", "Nothing. It is told again when it returns and leaves once more, or gets another mandate.")
+		is("Its record has left, and somebody has said that it may stay as it is.",
+			"Nothing. It is told again when it returns and leaves once more, or gets another mandate.")
 	case stored.Verdict == state.Excluded:
-		is("Excluded: the mapping does not include it.", "If that is intended, nothing. Otherwise, edit include in the mapping, and preview it.", connector.Step{Do: connector.DoPreviewMapping, Connection: r.Connection})
+		is("Excluded: the mapping does not include it.",
+			"If that is intended, nothing. Otherwise, edit include in the mapping, and preview it.",
+			connector.Step{Do: connector.DoPreviewMapping, Connection: r.Connection})
 	case stored.Verdict == "" || stored.Payer == nil:
 		is("It is not planned yet.", "Make a plan.", connector.Step{Do: connector.DoPlan, Connection: r.Connection})
 	default:
@@ -211,7 +224,8 @@ func (r *Payer) whereItStands(stored state.StoredRecord, x mapping.Explanation) 
 }
 
 // whereMandateStands is whereItStands for a payer with nothing left to send.
-func (r *Payer) whereMandateStands(is func(stands, next string, steps ...connector.Step), stored state.StoredRecord, x mapping.Explanation) {
+func (r *Payer) whereMandateStands(is func(stands, next string, steps ...connector.Step), stored state.StoredRecord,
+	x mapping.Explanation) {
 	run := connector.Step{Do: connector.DoSync}
 	if r.LinkState != connector.LinkLinked {
 		is(fmt.Sprintf("It is not linked to a customer (%s).", r.LinkState), "Start a run.", run)
@@ -237,7 +251,8 @@ func (r *Payer) whereMandateStands(is func(stands, next string, steps ...connect
 			is("It is linked. "+s.Sentence, s.Cure, s.Steps(state.RecordID{Connection: r.Connection, SourceID: r.SourceID})...)
 			return
 		}
-		is("It is linked and has no mandate.", "Start a run, or request one.", run, connector.Step{Act: connector.ActRequest, Of: r.SourceID, Connection: r.Connection})
+		is("It is linked and has no mandate.", "Start a run, or request one.", run,
+			connector.Step{Act: connector.ActRequest, Of: r.SourceID, Connection: r.Connection})
 	default:
 		is(stands, "Ask the billing service what this status means.")
 	}

@@ -36,13 +36,15 @@ func (p Plan) Whole() bool { return p.Standstill() }
 
 // Approvable reports whether a person's yes means anything for the plan.
 func (p Plan) Approvable() bool {
-	return (p.State == state.PlanWaiting || p.State == state.PlanRejected || p.State == state.PlanDraft) && (p.Pending > p.Approved || p.Whole())
+	return (p.State == state.PlanWaiting || p.State == state.PlanRejected || p.State == state.PlanDraft) &&
+		(p.Pending > p.Approved || p.Whole())
 }
 
 // Rejectable reports whether a person may reject the plan. A plan with removed records or lost payers sends nothing
 // anyway.
 func (p Plan) Rejectable() bool {
-	return p.Missing == 0 && (p.Lost == 0 && (p.State == state.PlanWaiting || p.State == state.PlanDraft) || p.State == state.PlanApproved)
+	return p.Missing == 0 && (p.Lost == 0 && (p.State == state.PlanWaiting || p.State == state.PlanDraft) ||
+		p.State == state.PlanApproved)
 }
 
 // Open reports whether changes of the plan wait to be sent by it.
@@ -72,7 +74,8 @@ func Roughly(d time.Duration) string {
 }
 
 // EachPlanned passes the unsent changes of a plan to do, customers first; a limit of 0 means all.
-func EachPlanned(ctx context.Context, ledger *state.Ledger, plan state.Plan, limit int, do func(state.Change) error) error {
+func EachPlanned(ctx context.Context, ledger *state.Ledger, plan state.Plan, limit int,
+	do func(state.Change) error) error {
 	return PageThrough(limit, func(lane string, after int64) ([]state.Change, error) {
 		return ledger.PlanChanges(ctx, plan, lane, after, ChangesRead)
 	}, do)
@@ -80,16 +83,20 @@ func EachPlanned(ctx context.Context, ledger *state.Ledger, plan state.Plan, lim
 
 // EachListed passes the plan's changes no longer waiting to be sent by it, with their outcomes, to do; a limit of 0
 // means all.
-func EachListed(ctx context.Context, ledger *state.Ledger, plan state.Plan, limit int, do func(state.ListedChange) error) error {
+func EachListed(ctx context.Context, ledger *state.Ledger, plan state.Plan, limit int,
+	do func(state.ListedChange) error) error {
 	var after state.PlanPlace
-	return eachPage(leftOf(limit), func() ([]state.ListedChange, error) { return ledger.ListedChanges(ctx, plan, after, ChangesRead) },
+	return eachPage(leftOf(limit),
+		func() ([]state.ListedChange, error) { return ledger.ListedChanges(ctx, plan, after, ChangesRead) },
 		func(c state.ListedChange) error { after = c.Place(); return do(c) })
 }
 
 // outcomeWords are the outcomes of changes as people read them.
 var outcomeWords = map[state.Outcome]string{
-	state.OutcomeWaiting: "waiting to be sent", state.OutcomeSent: "sent", state.OutcomeUnchanged: "nothing to send", state.OutcomeNoAnswer: "no answer yet",
-	state.OutcomeRefused: "refused", state.OutcomeFailed: "failed", state.OutcomePutOff: "put off", state.OutcomeReplaced: "replaced",
+	state.OutcomeWaiting: "waiting to be sent", state.OutcomeSent: "sent", state.OutcomeUnchanged: "nothing to send",
+	state.OutcomeNoAnswer: "no answer yet",
+	state.OutcomeRefused:  "refused", state.OutcomeFailed: "failed", state.OutcomePutOff: "put off",
+	state.OutcomeReplaced: "replaced",
 }
 
 // OutcomeWord returns an outcome in words.
@@ -143,7 +150,8 @@ func RunsText(runs []int64) string {
 const ChangesRead = 256
 
 // PageThrough passes on changes, page by page, customers first; a limit of 0 means all of them.
-func PageThrough(limit int, page func(lane string, after int64) ([]state.Change, error), do func(state.Change) error) error {
+func PageThrough(limit int, page func(lane string, after int64) ([]state.Change, error),
+	do func(state.Change) error) error {
 	left := leftOf(limit)
 	for _, lane := range []string{state.LaneCustomer, state.LaneMandate} {
 		after := int64(0)
@@ -186,9 +194,11 @@ func eachPage[T any](left *int, read func() ([]T, error), do func(T) error) erro
 }
 
 // EachLost passes the payers lost by a plan to do; a limit of 0 means all.
-func EachLost(ctx context.Context, ledger *state.Ledger, plan state.Plan, limit int, do func(state.LostPayer) error) error {
+func EachLost(ctx context.Context, ledger *state.Ledger, plan state.Plan, limit int,
+	do func(state.LostPayer) error) error {
 	after := ""
-	return eachPage(leftOf(limit), func() ([]state.LostPayer, error) { return ledger.LostBy(ctx, plan, after, ChangesRead) },
+	return eachPage(leftOf(limit),
+		func() ([]state.LostPayer, error) { return ledger.LostBy(ctx, plan, after, ChangesRead) },
 		func(l state.LostPayer) error { after = l.SourceID; return do(l) })
 }
 
@@ -210,12 +220,14 @@ func TouchedWords(ctx context.Context, ledger *state.Ledger, plan state.Plan) ([
 	return touched(ctx, ledger, plan, FieldWord)
 }
 
-func touched(ctx context.Context, ledger *state.Ledger, plan state.Plan, as func(path string) string) ([]syncer.FieldCount, error) {
+func touched(ctx context.Context, ledger *state.Ledger, plan state.Plan,
+	as func(path string) string) ([]syncer.FieldCount, error) {
 	if plan.Adopts+plan.Updates == 0 {
 		return nil, nil
 	}
 	counts := map[string]syncer.FieldCount{}
-	for _, group := range []state.PlanGroup{state.GroupWatch, state.GroupAdopt, state.GroupUpdate} { // the others make customers, or change none
+	// the others make customers, or change none
+	for _, group := range []state.PlanGroup{state.GroupWatch, state.GroupAdopt, state.GroupUpdate} {
 		for after := int64(0); ; {
 			changes, err := ledger.PlanGroupChanges(ctx, plan, group, after, ChangesRead)
 			if err != nil {
@@ -368,7 +380,8 @@ func (a Approver) May(ctx context.Context, ledger *state.Ledger, p state.Plan) e
 		return err
 	}
 	savers, err := ledger.MappingSavers(ctx, version.Hash)
-	if err == nil && slices.ContainsFunc(append(savers, version.Author), func(name string) bool { return strings.EqualFold(name, a.Name) }) {
+	if err == nil && slices.ContainsFunc(append(savers, version.Author),
+		func(name string) bool { return strings.EqualFold(name, a.Name) }) {
 		err = ErrSameEyes
 	}
 	return err

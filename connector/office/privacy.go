@@ -142,7 +142,8 @@ func (p Privacy) block(value any) any {
 }
 
 func (p Privacy) record(r state.StoredRecord) Record {
-	out := Record{State: r.Record.State, Origin: r.Record.Origin, Problem: r.Record.Problem, Decided: r.Verdict, Fields: []Field{}}
+	out := Record{State: r.Record.State, Origin: r.Record.Origin, Problem: r.Record.Problem, Decided: r.Verdict,
+		Fields: []Field{}}
 	if r.Forgotten != state.ForgottenNot {
 		out.State = state.RecordForgotten
 	}
@@ -166,7 +167,8 @@ func (p Privacy) record(r state.StoredRecord) Record {
 func (p Privacy) rules(rules []mapping.Rule) []Rule {
 	out := make([]Rule, len(rules))
 	for i, r := range rules {
-		t := Rule{Path: r.Path, Line: r.Line, Text: r.Text, Inputs: []Field{}, Error: r.Err, Skipped: r.Skipped, Value: p.Field("", r.Value)}
+		t := Rule{Path: r.Path, Line: r.Line, Text: r.Text, Inputs: []Field{}, Error: r.Err, Skipped: r.Skipped,
+			Value: p.Field("", r.Value)}
 		for _, in := range r.Inputs {
 			t.Inputs = append(t.Inputs, Field{in.Field, p.Field(in.Field, in.Value)})
 			if IsBankField(in.Field) && t.Value != "" {
@@ -183,13 +185,15 @@ func (p Privacy) customer(c connector.Customer) *connector.Customer {
 	out := connector.Customer{Name: p.bare(c.Name), ExternalData: map[string]string{}}
 	for _, person := range c.People {
 		out.People = append(out.People, connector.Person{
-			Name: p.bare(person.Name), FirstName: p.bare(person.FirstName), LastName: p.bare(person.LastName), Email: p.bare(person.Email), Phone: p.bare(person.Phone),
+			Name: p.bare(person.Name), FirstName: p.bare(person.FirstName), LastName: p.bare(person.LastName),
+			Email: p.bare(person.Email), Phone: p.bare(person.Phone),
 			Primary: person.Primary, Communication: person.Communication,
 		})
 	}
 	for _, place := range c.Addresses {
 		out.Addresses = append(out.Addresses, connector.Address{
-			Line1: p.bare(place.Line1), City: p.bare(place.City), PostCode: p.bare(place.PostCode), Country: p.bare(place.Country),
+			Line1: p.bare(place.Line1), City: p.bare(place.City), PostCode: p.bare(place.PostCode),
+			Country: p.bare(place.Country),
 		})
 	}
 	for name, value := range c.ExternalData {

@@ -23,7 +23,8 @@ func TestValuesAreShortenedAndBankDetailsNeverShown(t *testing.T) {
 		{"BankAccountNumber", "12345678", NotShown, NotShown},
 		{"Bank Details", "12-34-56", NotShown, NotShown},
 		{"IBAN", "GB00BANK", NotShown, NotShown},
-		{"Org", `{"Name":"Ada Lovelace","BankAccount":"123","Age":36}`, `{"Age":"…","BankAccount":"[not shown]","Name":"Ada…"}`,
+		{"Org", `{"Name":"Ada Lovelace","BankAccount":"123","Age":36}`,
+			`{"Age":"…","BankAccount":"[not shown]","Name":"Ada…"}`,
 			`{"Age":"36","BankAccount":"[not shown]","Name":"Ada Lovelace"}`},
 		{"Payments", `[{"sortCode":"12-34-56"}]`, `[{"sortCode":"[not shown]"}]`, `[{"sortCode":"[not shown]"}]`},
 		{"Note", "[see below", "[s…", "[see below"},
@@ -43,11 +44,13 @@ func TestARuleThatReadsBankDetailsShowsNoValue(t *testing.T) {
 	info := connector.SourceInfo{Kind: "csv", Fields: []connector.Field{
 		{Name: "No", Type: connector.TypeText}, {Name: "BankAccountNumber", Type: connector.TypeText},
 	}}
-	m, err := mapping.Load("mapping.yaml", []byte("version: 1\nsource: csv\nkey: {no: No}\ncustomer: {name: upper(BankAccountNumber)}\n"), info)
+	m, err := mapping.Load("mapping.yaml",
+		[]byte("version: 1\nsource: csv\nkey: {no: No}\ncustomer: {name: upper(BankAccountNumber)}\n"), info)
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := m.Explain(connector.Record{SourceID: "1", State: connector.RecordActive, Data: []byte(`{"No":"1","BankAccountNumber":"gb12345678"}`)})
+	x := m.Explain(connector.Record{SourceID: "1", State: connector.RecordActive,
+		Data: []byte(`{"No":"1","BankAccountNumber":"gb12345678"}`)})
 	told := fmt.Sprint(Privacy{Whole: true}.rules(x.Rules))
 	if !strings.Contains(told, NotShown) || strings.Contains(strings.ToLower(told), "gb12345678") {
 		t.Errorf("told %s", told)

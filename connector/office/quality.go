@@ -103,7 +103,8 @@ func (p Privacy) Quality(c mapping.CoverageReport) Quality {
 
 // misread removes the hidden values, and counts them.
 func (p Privacy) misread(m mapping.Misread) Misread {
-	out := Misread{Path: m.Path, Line: m.Line, Function: m.Function, Count: m.Count, Values: []MisreadValue{}, Others: m.Others, Next: m.Cure}
+	out := Misread{Path: m.Path, Line: m.Line, Function: m.Function, Count: m.Count, Values: []MisreadValue{},
+		Others: m.Others, Next: m.Cure}
 	isBank := p.Hides(m.Path) || slices.ContainsFunc(m.Fields, p.Hides)
 	for _, v := range m.Values {
 		if isBank || !p.Whole && v.Count < commonValue {

@@ -26,12 +26,15 @@ func oneIn[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 func randomPlaced(r *rand.Rand, id string) placed {
 	p := placed{
 		id: id, verdict: oneIn(r, state.Included, state.Included, state.Included, state.Held, state.Excluded, ""),
-		state:    oneIn(r, connector.RecordActive, connector.RecordActive, connector.RecordActive, connector.RecordArchived, connector.RecordUnknown),
+		state: oneIn(r, connector.RecordActive, connector.RecordActive, connector.RecordActive, connector.RecordArchived,
+			connector.RecordUnknown),
 		unlinked: r.IntN(5) == 0, lost: r.IntN(5) == 0,
-		status: oneIn[connector.MandateStatus](r, "", "CREATED", "CREATED", "PENDING", "ACTIVE", "ACTIVE", "CANCELLED", "DORMANT"),
+		status: oneIn[connector.MandateStatus](r, "", "CREATED", "CREATED", "PENDING", "ACTIVE", "ACTIVE", "CANCELLED",
+			"DORMANT"),
 	}
 	if r.IntN(6) > 0 {
-		p.label = connector.Label{Number: id, Name: "Payer " + id, Email: oneIn(r, "", id+"@example.com", "shared@example.com"), Language: oneIn(r, "", "de", "en")}
+		p.label = connector.Label{Number: id, Name: "Payer " + id,
+			Email: oneIn(r, "", id+"@example.com", "shared@example.com"), Language: oneIn(r, "", "de", "en")}
 	}
 	if r.IntN(4) == 0 {
 		p.topic = oneIn(r, state.TopicRecord, state.TopicLink, state.TopicMandate)
@@ -64,9 +67,11 @@ func (w *world) happen(r *rand.Rand, connection string, p placed) {
 	w.do(func(tx *state.Tx) error {
 		switch what := r.IntN(9); {
 		case what == 0:
-			return tx.AddLetterStop(state.LetterStop{Scope: state.StopPayer, RecordID: id, Why: oneIn(r, state.StopPerson, state.StopOptedOut), UntilOn: oneIn(r, "", "2026-11-01", "2027-06-01")})
+			return tx.AddLetterStop(state.LetterStop{Scope: state.StopPayer, RecordID: id,
+				Why: oneIn(r, state.StopPerson, state.StopOptedOut), UntilOn: oneIn(r, "", "2026-11-01", "2027-06-01")})
 		case what == 1 && p.label.Email != "":
-			return tx.AddLetterStop(state.LetterStop{Scope: state.StopAddress, Recipient: w.ledger.RecipientHash(p.label.Email), Why: oneIn(r, state.StopBounced, state.StopOptedOut)})
+			return tx.AddLetterStop(state.LetterStop{Scope: state.StopAddress, Recipient: w.ledger.RecipientHash(p.label.Email),
+				Why: oneIn(r, state.StopBounced, state.StopOptedOut)})
 		case what == 2 && mandate != "":
 			_, err := tx.NoteHandover(mandate, w.now, "ada")
 			return err
@@ -88,7 +93,8 @@ func (w *world) happen(r *rand.Rand, connection string, p placed) {
 			_, err = tx.ForgetRemote(payer.BillingID, ticket)
 			return err
 		case what == 8 && linked: // another mandate, of which the link may not be known
-			m := connector.Mandate{ID: "n-" + p.id, CustomerID: payer.BillingID, Status: oneIn[connector.MandateStatus](r, "CREATED", "ACTIVE"), URL: oneIn(r, "", "https://pay.example.com/sign/n")}
+			m := connector.Mandate{ID: "n-" + p.id, CustomerID: payer.BillingID,
+				Status: oneIn[connector.MandateStatus](r, "CREATED", "ACTIVE"), URL: oneIn(r, "", "https://pay.example.com/sign/n")}
 			_, err := tx.SaveMandate(m, connector.CauseSweep, "1")
 			return errors.Join(err, tx.SetMandate(connection, p.id, m.ID))
 		}
@@ -106,7 +112,8 @@ func unlessOther(err error) error {
 
 // letter freezes a letter, and lets it leave as far as the ledger does.
 func (w *world) letter(tx *state.Tx, r *rand.Rand, id state.RecordID, mandate string) error {
-	l := state.Letter{MandateID: mandate, Step: r.IntN(3), Kind: "invitation", RecordID: id, Recipient: "r", Setup: "s", Language: "en", Body: []byte("…"), LookedAt: w.now, FrozenAt: w.now}
+	l := state.Letter{MandateID: mandate, Step: r.IntN(3), Kind: "invitation", RecordID: id, Recipient: "r", Setup: "s",
+		Language: "en", Body: []byte("…"), LookedAt: w.now, FrozenAt: w.now}
 	l.MessageID = fmt.Sprintf("%s-%d-%d", mandate, l.Step, r.Uint64())
 	if err := tx.FreezeLetter(l); err != nil {
 		return nil // that step has one
@@ -115,7 +122,8 @@ func (w *world) letter(tx *state.Tx, r *rand.Rand, id state.RecordID, mandate st
 	if err != nil || !may || r.IntN(5) == 0 {
 		return err
 	}
-	return tx.EndLetter(l.MessageID, oneIn(r, state.MessageSent, state.MessageSent, state.MessageUnclear, state.MessageRefused), false, "")
+	return tx.EndLetter(l.MessageID,
+		oneIn(r, state.MessageSent, state.MessageSent, state.MessageUnclear, state.MessageRefused), false, "")
 }
 
 // randomWorld returns a ledger in which anything has happened.
@@ -193,7 +201,8 @@ func (w *world) checkReport(seed uint64, met map[standing.Class]int) {
 			inTotals[total.Class] += total.Records
 		}
 		if sums != len(listed) || report.Records != len(listed) {
-			w.t.Errorf("seed %d, connection %q: %d in the totals, %d reported, %d listed", seed, connection, sums, report.Records, len(listed))
+			w.t.Errorf("seed %d, connection %q: %d in the totals, %d reported, %d listed", seed, connection, sums,
+				report.Records, len(listed))
 		}
 		for class, n := range inTotals {
 			if in := len(slices.Collect(rowsOf(rows, class))); in != n {
@@ -203,7 +212,8 @@ func (w *world) checkReport(seed uint64, met map[standing.Class]int) {
 		for _, status := range []connector.MandateStatus{"CREATED", "PENDING", "ACTIVE", "CANCELLED", "DORMANT"} {
 			n, err := w.ledger.CountRecords(w.t.Context(), state.RecordFilter{Connection: connection, Mandate: string(status)})
 			if err != nil || n != byStatus[status] {
-				w.t.Errorf("seed %d, connection %q: %d listed with a mandate that is %s, %d reported, %v", seed, connection, n, status, byStatus[status], err)
+				w.t.Errorf("seed %d, connection %q: %d listed with a mandate that is %s, %d reported, %v", seed, connection, n,
+					status, byStatus[status], err)
 			}
 		}
 	}
@@ -232,12 +242,14 @@ func (w *world) checkInvited(seed uint64) {
 	err := w.ledger.EachStanding(w.t.Context(), "", func(f state.Standing) error {
 		s := standing.Of(f, w.now)
 		switch {
-		case handed[f.Mandate.ID] && (s.Class != standing.Awaiting || s.Step == standing.LinkLost || f.Mandate.LinkAt.Before(f.Mandate.Since)):
+		case handed[f.Mandate.ID] &&
+			(s.Class != standing.Awaiting || s.Step == standing.LinkLost || f.Mandate.LinkAt.Before(f.Mandate.Since)):
 			w.t.Errorf("seed %d: %s is handed over, and is in class %s, step %q", seed, f.SourceID, s.Class, s.Step)
 		case !handed[f.Mandate.ID] && s.Class == standing.Awaiting && (s.Step == standing.NotSent || s.Step == standing.Sent):
 			w.t.Errorf("seed %d: %s waits for its signature, step %q, and is not handed over", seed, f.SourceID, s.Step)
 		case standing.CanBeInvited(f) != handed[f.Mandate.ID]:
-			w.t.Errorf("seed %d: letters may go to %s: %v, and it is handed over: %v", seed, f.SourceID, standing.CanBeInvited(f), handed[f.Mandate.ID])
+			w.t.Errorf("seed %d: letters may go to %s: %v, and it is handed over: %v", seed, f.SourceID,
+				standing.CanBeInvited(f), handed[f.Mandate.ID])
 		}
 		return nil
 	})

@@ -97,7 +97,8 @@ func MakeReport(ctx context.Context, ledger *state.Ledger, on ReportOn, each fun
 
 // EachReportRow passes the current state of these records to do, in their order, dated by the report's time. It skips
 // records gone since.
-func EachReportRow(ctx context.Context, ledger *state.Ledger, on ReportOn, at time.Time, records []state.RecordID, do func(ReportRow) error) error {
+func EachReportRow(ctx context.Context, ledger *state.Ledger, on ReportOn, at time.Time, records []state.RecordID,
+	do func(ReportRow) error) error {
 	return ledger.EachStandingOf(ctx, records, func(f state.Standing) error {
 		return do(reportRow(standing.WithoutExpired(f, at, on.Valid), at))
 	})
@@ -171,7 +172,8 @@ func (t *Total) add(s standing.Standing, now time.Time) {
 
 func reportRow(f state.Standing, now time.Time) ReportRow {
 	s := standing.Of(f, now)
-	row := ReportRow{Standing: s, Number: f.Key.Value, Mandate: f.Mandate.Status, Days: s.Days(now), Letters: standing.Times(f), LastLetter: standing.LastSent(f),
+	row := ReportRow{Standing: s, Number: f.Key.Value, Mandate: f.Mandate.Status, Days: s.Days(now),
+		Letters: standing.Times(f), LastLetter: standing.LastSent(f),
 		Connection: f.Connection, SourceID: f.SourceID, Financial: f.Financial, MandateID: f.Mandate.ID, Task: taskOf(f, s)}
 	if f.Label != nil {
 		row.Name = f.Label.Name

@@ -18,7 +18,8 @@ import (
 func (w *world) report(connection string) (office.Report, []office.ReportRow) {
 	w.t.Helper()
 	var rows []office.ReportRow
-	r, err := office.MakeReport(context.Background(), w.ledger, office.ReportOn{Connection: connection}, func(row office.ReportRow) error { rows = append(rows, row); return nil })
+	r, err := office.MakeReport(context.Background(), w.ledger, office.ReportOn{Connection: connection},
+		func(row office.ReportRow) error { rows = append(rows, row); return nil })
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -56,8 +57,10 @@ func TestTheTotalsOfAReportAddUpToItsRecords(t *testing.T) {
 		if got != want.classes {
 			t.Errorf("connection %q\n got %s\nwant %s", connection, got, want.classes)
 		}
-		if r.Records != want.records || sum != want.records || ages != want.records || who != want.records || len(rows) != want.records || r.Left != want.left || r.Late != late {
-			t.Errorf("connection %q: %d records, %d in totals, %d by age, %d by who must act, %d rows, %d left, %d late of %d", connection, r.Records, sum, ages, who, len(rows), r.Left, r.Late, late)
+		if r.Records != want.records || sum != want.records || ages != want.records || who != want.records ||
+			len(rows) != want.records || r.Left != want.left || r.Late != late {
+			t.Errorf("connection %q: %d records, %d in totals, %d by age, %d by who must act, %d rows, %d left, %d late of %d",
+				connection, r.Records, sum, ages, who, len(rows), r.Left, r.Late, late)
 		}
 	}
 }
@@ -73,7 +76,8 @@ func TestARowOfAReportThatIsNamedIsTheOneThatTheReportHas(t *testing.T) {
 	}
 	w.now = w.now.Add(24 * time.Hour) // days are counted until the report was made
 	var got []office.ReportRow
-	if err := office.EachReportRow(t.Context(), w.ledger, office.ReportOn{}, r.At, records, func(row office.ReportRow) error { got = append(got, row); return nil }); err != nil {
+	if err := office.EachReportRow(t.Context(), w.ledger, office.ReportOn{}, r.At, records,
+		func(row office.ReportRow) error { got = append(got, row); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(rows, got); diff != "" {
@@ -101,7 +105,8 @@ func TestDaysToSignAreToldOfGroupsThatAreLargeEnough(t *testing.T) {
 	begun := w.now
 	sent := time.Date(begun.Year(), begun.Month(), begun.Day(), 0, 0, 0, 0, time.UTC)
 	for i := range 20 {
-		p := placed{id: fmt.Sprintf("A%02d", i), status: connector.MandateCreated, label: connector.Label{Language: []string{"de", "en"}[i/18]}}
+		p := placed{id: fmt.Sprintf("A%02d", i), status: connector.MandateCreated,
+			label: connector.Label{Language: []string{"de", "en"}[i/18]}}
 		w.now = begun
 		w.book("acme", p)
 		if i < 12 {
@@ -110,7 +115,8 @@ func TestDaysToSignAreToldOfGroupsThatAreLargeEnough(t *testing.T) {
 		if i < 14 { // signed a day later, two days later, …
 			w.now = begun.Add(time.Duration(i+1) * 24 * time.Hour)
 			w.do(func(tx *state.Tx) error {
-				_, err := tx.SaveMandate(connector.Mandate{ID: "m-" + p.id, CustomerID: "b-" + p.id, Status: connector.MandatePending}, connector.CauseSweep, "1")
+				_, err := tx.SaveMandate(connector.Mandate{ID: "m-" + p.id, CustomerID: "b-" + p.id,
+					Status: connector.MandatePending}, connector.CauseSweep, "1")
 				return err
 			})
 		}
@@ -118,12 +124,16 @@ func TestDaysToSignAreToldOfGroupsThatAreLargeEnough(t *testing.T) {
 	w.now = begun.Add(20 * 24 * time.Hour)
 	r, _ := w.report("")
 	share := func(day, signed int) office.Share { return office.Share{Day: day, Sent: 12, Signed: signed} }
-	shares := []office.Share{share(1, 0), share(3, 2), share(7, 6), share(14, 12)} // sent at the beginning of the day; of 30 days nobody knows
+	// sent at the beginning of the day; of 30 days nobody knows
+	shares := []office.Share{share(1, 0), share(3, 2), share(7, 6), share(14, 12)}
 	want := []office.Signing{
 		{By: "all", Mandates: 20, Signed: 14, Median: 7, P90: 13, Shares: shares, Days: [7]int{0, 1, 2, 4, 7}},
-		{By: "letters", Group: "1", Mandates: 12, Signed: 12, Median: 6, P90: 11, Shares: shares, Days: [7]int{0, 1, 2, 4, 5}},
-		{By: "language", Group: "de", Mandates: 18, Signed: 14, Median: 7, P90: 13, Shares: shares, Days: [7]int{0, 1, 2, 4, 7}},
-		{By: "connection", Group: "acme", Mandates: 20, Signed: 14, Median: 7, P90: 13, Shares: shares, Days: [7]int{0, 1, 2, 4, 7}},
+		{By: "letters", Group: "1", Mandates: 12, Signed: 12, Median: 6, P90: 11, Shares: shares,
+			Days: [7]int{0, 1, 2, 4, 5}},
+		{By: "language", Group: "de", Mandates: 18, Signed: 14, Median: 7, P90: 13, Shares: shares,
+			Days: [7]int{0, 1, 2, 4, 7}},
+		{By: "connection", Group: "acme", Mandates: 20, Signed: 14, Median: 7, P90: 13, Shares: shares,
+			Days: [7]int{0, 1, 2, 4, 7}},
 	}
 	if diff := cmp.Diff(want, r.Signing); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

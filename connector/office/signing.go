@@ -77,7 +77,8 @@ func daysToSign(ctx context.Context, ledger *state.Ledger, connection string, no
 	type name struct{ by, group string }
 	groups := map[name]*signings{}
 	err := ledger.EachSigning(ctx, connection, func(s state.Signing) error {
-		for _, n := range []name{{"all", ""}, {"letters", fmt.Sprint(s.Times)}, {"language", s.Language}, {"connection", s.Connection}} {
+		for _, n := range []name{{"all", ""}, {"letters", fmt.Sprint(s.Times)}, {"language", s.Language},
+			{"connection", s.Connection}} {
 			if n.group == "" && n.by != "all" {
 				continue
 			}
@@ -96,14 +97,16 @@ func daysToSign(ctx context.Context, ledger *state.Ledger, connection string, no
 	}
 	order := []string{"all", "letters", "language", "connection"}
 	slices.SortFunc(out, func(a, b Signing) int {
-		return cmp.Or(cmp.Compare(slices.Index(order, a.By), slices.Index(order, b.By)), cmp.Compare(len(a.Group), len(b.Group)), cmp.Compare(a.Group, b.Group))
+		return cmp.Or(cmp.Compare(slices.Index(order, a.By), slices.Index(order, b.By)),
+			cmp.Compare(len(a.Group), len(b.Group)), cmp.Compare(a.Group, b.Group))
 	})
 	return out, err
 }
 
 func (g *signings) signing(by, group string) Signing {
 	slices.Sort(g.days)
-	s := Signing{By: by, Group: group, Mandates: g.mandates, Signed: len(g.days), Median: rank(g.days, 50), P90: rank(g.days, 90), Shares: []Share{}}
+	s := Signing{By: by, Group: group, Mandates: g.mandates, Signed: len(g.days), Median: rank(g.days, 50),
+		P90: rank(g.days, 90), Shares: []Share{}}
 	for _, days := range g.days {
 		at := 0
 		for at < len(SignedIn) && int(days) > SignedIn[at] {

@@ -25,16 +25,18 @@ type snapshot[T any] struct {
 
 // How often one is made.
 const (
-	countEvery = 2 * time.Second        // at most
-	countRests = 10                     // times as long as making it took
-	countWaits = 250 * time.Millisecond // the wait for the first count, and for one after an act: a small one is done by then
-	countQuick = 50 * time.Millisecond  // for any other
+	countEvery = 2 * time.Second // at most
+	countRests = 10              // times as long as making it took
+	// the wait for the first count, and for one after an act: a small one is done by then
+	countWaits = 250 * time.Millisecond
+	countQuick = 50 * time.Millisecond // for any other
 )
 
 // latest returns the last result, and starts the next if it is due. After renew it waits a while for the new one, at
 // least as long as a small one takes, and not at all with a patience below 0. It fails with ErrCounting while there is
 // no result.
-func (s *snapshot[T]) latest(ctx context.Context, patience time.Duration, maker func(context.Context) (*T, error)) (*T, error) {
+func (s *snapshot[T]) latest(ctx context.Context, patience time.Duration, maker func(context.Context) (*T, error)) (*T,
+	error) {
 	s.mu.Lock()
 	wait, renewed := countWaits, s.asked != s.heard
 	if !renewed && s.last != nil {
@@ -52,7 +54,8 @@ func (s *snapshot[T]) latest(ctx context.Context, patience time.Duration, maker 
 	s.mu.Unlock()
 	for late := time.After(wait); ; {
 		s.mu.Lock()
-		if due := time.Since(s.began) >= max(countEvery, countRests*s.took); s.done == nil && !s.closed && (due || s.last == nil) {
+		if due := time.Since(s.began) >= max(countEvery, countRests*s.took); s.done == nil && !s.closed &&
+			(due || s.last == nil) {
 			s.begin(maker)
 		}
 		done, renewed := s.done, s.asked != s.heard // the one at work began before

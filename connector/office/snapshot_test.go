@@ -70,7 +70,8 @@ func TestASnapshotThatPanicsIsAnErrorAndTheLastOneStays(t *testing.T) {
 		}
 		one := 1
 		s.renew()
-		if n, err := s.latest(t.Context(), time.Second, func(context.Context) (*int, error) { return &one, nil }); err != nil || *n != 1 {
+		if n, err := s.latest(t.Context(), time.Second,
+			func(context.Context) (*int, error) { return &one, nil }); err != nil || *n != 1 {
 			t.Errorf("afterwards %v is shown, %v", n, err)
 		}
 		s.renew()

@@ -115,7 +115,8 @@ func CountNow(ctx context.Context, ledger *state.Ledger, valid time.Duration) (*
 		f = standing.WithoutExpired(f, g.At, valid)
 		s := standing.Of(f, g.At)
 		g.add(s)
-		c.places = append(c.places, place{f.RecordID, s.Class, s.Step, s.Who, s.Since, replacing[f.Mandate.ID], acts(s), taskOf(f, s)})
+		c.places = append(c.places,
+			place{f.RecordID, s.Class, s.Step, s.Who, s.Since, replacing[f.Mandate.ID], acts(s), taskOf(f, s)})
 		return nil
 	})
 	slices.SortFunc(c.places, place.compare)
@@ -157,7 +158,9 @@ type Which struct {
 }
 
 func (w Which) takes(p place, now time.Time) bool {
-	return (w.Class == "" || p.class == w.Class) && w.Stage.Has(p.class, p.step) && (w.Step == "" || p.step == w.Step) && (w.Who == "" || p.who == w.Who) && (w.Task == "" || p.task == w.Task) && (w.Connection == "" || p.Connection == w.Connection) &&
+	return (w.Class == "" || p.class == w.Class) && w.Stage.Has(p.class, p.step) && (w.Step == "" || p.step == w.Step) &&
+		(w.Who == "" || p.who == w.Who) && (w.Task == "" || p.task == w.Task) &&
+		(w.Connection == "" || p.Connection == w.Connection) &&
 		(!w.Replaced || p.replaced) && (!w.Acts || p.acts) && now.Sub(p.since) >= time.Duration(w.Days)*24*time.Hour
 }
 
@@ -179,7 +182,8 @@ type Stood struct {
 
 // Page returns the selected records after a place in their current state; "" is the beginning. It omits records changed
 // since the count. next is the place of the last one, "" if there are no more.
-func (s *Standings) Page(ctx context.Context, c *Count, w Which, after string, limit int) (rows []Stood, next string, err error) {
+func (s *Standings) Page(ctx context.Context, c *Count, w Which, after string, limit int) (rows []Stood, next string,
+	err error) {
 	from := 0
 	if p, ok := placeOf(after); ok {
 		at, found := slices.BinarySearchFunc(c.places, p, place.compare)
@@ -206,7 +210,8 @@ func (s *Standings) Page(ctx context.Context, c *Count, w Which, after string, l
 		}
 		facts := standing.WithoutExpired(*f, now, valid)
 		row := Stood{ReportRow: reportRow(facts, now)}
-		if row.Class != p.class || w.Step != "" && row.Step != w.Step || w.Who != "" && row.Who != w.Who || w.Task != "" && row.Task != w.Task || !w.Stage.Has(row.Class, row.Step) || w.Acts && !acts(row.Standing) {
+		if row.Class != p.class || w.Step != "" && row.Step != w.Step || w.Who != "" && row.Who != w.Who || w.Task != "" &&
+			row.Task != w.Task || !w.Stage.Has(row.Class, row.Step) || w.Acts && !acts(row.Standing) {
 			continue
 		}
 		row.Handover = handoverRow(facts, row.Standing, now)
@@ -227,5 +232,6 @@ func placeOf(text string) (place, bool) {
 	at, id, _ := strings.Cut(rest, ".")
 	millis, err := strconv.ParseInt(at, 10, 64)
 	connection, source, ok := strings.Cut(id, "/")
-	return place{RecordID: state.RecordID{Connection: connection, SourceID: source}, class: standing.Class(class), since: time.UnixMilli(millis).UTC()}, err == nil && ok
+	return place{RecordID: state.RecordID{Connection: connection, SourceID: source}, class: standing.Class(class),
+		since: time.UnixMilli(millis).UTC()}, err == nil && ok
 }

@@ -61,7 +61,8 @@ func TestACountIsTheReportAndItsPagesHaveEachRecordOnce(t *testing.T) {
 		t.Errorf("counted\n%v, reported\n%v", c.Totals, whole.Totals)
 	}
 	for _, limit := range []int{1, 2, 50} {
-		if got := walked(t, s, c, office.Which{}, limit); len(got) != len(rows) || len(slices.Compact(slices.Sorted(slices.Values(got)))) != len(rows) {
+		if got := walked(t, s, c, office.Which{}, limit); len(got) != len(rows) ||
+			len(slices.Compact(slices.Sorted(slices.Values(got)))) != len(rows) {
 			t.Errorf("by %d: %v", limit, got)
 		}
 	}
@@ -81,7 +82,8 @@ func TestACountIsTheReportAndItsPagesHaveEachRecordOnce(t *testing.T) {
 			t.Errorf("%+v lists %v and counts %d, want %s", x.which, got, c.Number(x.which), x.want)
 		}
 	}
-	if rows, next, err := s.Page(t.Context(), c, office.Which{}, "nonsense", 1); err != nil || len(rows) != 1 || next == "" {
+	if rows, next, err := s.Page(t.Context(), c, office.Which{}, "nonsense", 1); err != nil || len(rows) != 1 ||
+		next == "" {
 		t.Errorf("after nonsense: %v, %q, %v", rows, next, err)
 	}
 }
@@ -92,11 +94,14 @@ func TestAPageShowsRecordsAsTheyStandNow(t *testing.T) {
 	s := &office.Standings{Ledger: w.ledger}
 	defer s.Close()
 	c := latest(t, s)
-	if r, err := office.NoteSent(t.Context(), w.ledger, []office.Sending{{MandateID: "m-A1", On: w.now.AddDate(0, 0, -1)}, {MandateID: "m-gone", On: w.now}}, "ada", ""); err != nil || r.Noted != 1 || r.Failed != 1 {
+	if r, err := office.NoteSent(t.Context(), w.ledger,
+		[]office.Sending{{MandateID: "m-A1", On: w.now.AddDate(0, 0, -1)}, {MandateID: "m-gone", On: w.now}}, "ada",
+		""); err != nil || r.Noted != 1 || r.Failed != 1 {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	w.do(func(tx *state.Tx) error { // B1 has another mandate
-		if _, err := tx.SaveMandate(connector.Mandate{ID: "m-new", CustomerID: "b-B1", Status: connector.MandateCreated, URL: "https://pay.example.com/sign/new"}, connector.CauseSweep, "1"); err != nil {
+		if _, err := tx.SaveMandate(connector.Mandate{ID: "m-new", CustomerID: "b-B1", Status: connector.MandateCreated,
+			URL: "https://pay.example.com/sign/new"}, connector.CauseSweep, "1"); err != nil {
 			return err
 		}
 		return tx.SetMandate("beta", "B1", "m-new")
@@ -133,7 +138,8 @@ func TestASignatureIsCountedByTheWholeDaysThatItTook(t *testing.T) {
 		w.book("acme", placed{id: id, status: connector.MandateCreated})
 		w.now = w.now.Add(time.Duration(days)*24*time.Hour + time.Hour)
 		w.do(func(tx *state.Tx) error {
-			_, err := tx.SaveMandate(connector.Mandate{ID: "m-" + id, CustomerID: "b-" + id, Status: connector.MandatePending}, connector.CauseSweep, "1")
+			_, err := tx.SaveMandate(connector.Mandate{ID: "m-" + id, CustomerID: "b-" + id, Status: connector.MandatePending},
+				connector.CauseSweep, "1")
 			return err
 		})
 	}
@@ -156,7 +162,8 @@ func TestLinksAreFetchedInTheBackgroundOneLotAtATime(t *testing.T) {
 	if err := f.Begin(d.acts, office.Fetching{Payers: lost, By: operator}); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Begin(d.acts, office.Fetching{Payers: lost, By: operator}); f.Lot().AtWork() && !errors.Is(err, office.ErrAtWork) {
+	if err := f.Begin(d.acts, office.Fetching{Payers: lost, By: operator}); f.Lot().AtWork() &&
+		!errors.Is(err, office.ErrAtWork) {
 		t.Errorf("a second lot was begun beside the first: %v", err)
 	}
 	for f.Lot().AtWork() {
@@ -179,7 +186,8 @@ func TestAFetcherStopsWithItsProcess(t *testing.T) {
 	d.waits(12)
 	f := &office.Fetcher{}
 	d.acts.WhenCreated = "unknown"
-	if err := f.Begin(d.acts, office.Fetching{Payers: d.find(office.Links{}), By: operator}); !errors.Is(err, office.ErrNotAsked) {
+	if err := f.Begin(d.acts, office.Fetching{Payers: d.find(office.Links{}), By: operator}); !errors.Is(err,
+		office.ErrNotAsked) {
 		t.Errorf("without a person's word: %v", err)
 	}
 	if err := f.Begin(d.acts, office.Fetching{Payers: d.find(office.Links{}), Said: true, By: operator}); err != nil {

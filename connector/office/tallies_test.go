@@ -35,10 +35,12 @@ func TestACountThatFailedIsMadeAgain(t *testing.T) {
 	var kept office.Tallies
 	defer kept.Close()
 	full := errors.New("the disk is full")
-	if got := kept.Begin("a", "", func(context.Context, func(int)) (any, error) { return nil, full }); !errors.Is(got.Err, full) {
+	if got := kept.Begin("a", "", func(context.Context, func(int)) (any, error) { return nil, full }); !errors.Is(got.Err,
+		full) {
 		t.Errorf("the count is %+v", got)
 	}
-	if got := kept.Begin("a", "", func(context.Context, func(int)) (any, error) { return "done", nil }); got.Err != nil || got.Result != "done" {
+	if got := kept.Begin("a", "", func(context.Context, func(int)) (any, error) { return "done", nil }); got.Err != nil ||
+		got.Result != "done" {
 		t.Errorf("made again it is %+v", got)
 	}
 }

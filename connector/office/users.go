@@ -61,7 +61,8 @@ type reservedName struct{}
 
 // Error lists the reserved names.
 func (reservedName) Error() string {
-	return "the names " + strings.Join(reservedNames, ", ") + " are reserved: they stand in the audit log for actors that are no users of the pages"
+	return "the names " + strings.Join(reservedNames, ", ") +
+		" are reserved: they stand in the audit log for actors that are no users of the pages"
 }
 
 // Is reports a reserved name as an ErrUserName.
@@ -80,7 +81,8 @@ func NewUserName(text string) (string, error) {
 // Invite creates a user with a role, or lets an existing user choose a new password. It returns the path of a
 // single-use link. A new user is limited to these connections; none means all. An existing user keeps the role and the
 // limits, and the old password works until the link is used. Earlier invitations of the person end.
-func (u Users) Invite(ctx context.Context, name, role string, connections []string, by string) (path string, err error) {
+func (u Users) Invite(ctx context.Context, name, role string, connections []string, by string) (path string,
+	err error) {
 	if name, err = NewUserName(name); err != nil {
 		return "", err
 	}
@@ -104,7 +106,8 @@ func (u Users) Invite(ctx context.Context, name, role string, connections []stri
 			entry = state.Entry{Actor: by, Action: "invite to another password", Subject: name}
 		}
 		return errors.Join(tx.Audit(entry), tx.DropInvitations(name),
-			tx.AddLoginLink(hashOfToken(text), state.LoginLink{Person: name, Role: role, MadeAt: now, ExpiresAt: now.Add(InvitationFor), Invites: true}))
+			tx.AddLoginLink(hashOfToken(text),
+				state.LoginLink{Person: name, Role: role, MadeAt: now, ExpiresAt: now.Add(InvitationFor), Invites: true}))
 	})
 	return "/signin/invited/" + text, err
 }
@@ -159,7 +162,8 @@ func (Users) ChangePassword(tx *state.Tx, name string, hash connector.Secret) er
 // SetRole gives a user another role. The last admin keeps it, unless evenLast says so.
 func (u Users) SetRole(ctx context.Context, name, role, by string, evenLast bool) error {
 	entry := state.Entry{Actor: by, Action: "change a role", Subject: fmt.Sprintf("%s to %s", name, role)}
-	return u.change(ctx, name, entry, evenLast || role == string(Admin), func(tx *state.Tx) (bool, error) { return tx.SetRole(name, role) })
+	return u.change(ctx, name, entry, evenLast || role == string(Admin),
+		func(tx *state.Tx) (bool, error) { return tx.SetRole(name, role) })
 }
 
 // Limit limits a user to connections; none means all. The last admin with all connections keeps this, unless evenLast
@@ -169,7 +173,8 @@ func (u Users) Limit(ctx context.Context, name string, connections []string, by 
 	if len(connections) == 0 {
 		entry = state.Entry{Actor: by, Action: "let a user see all connections", Subject: name}
 	}
-	return u.change(ctx, name, entry, evenLast || len(connections) == 0, func(tx *state.Tx) (bool, error) { return tx.LimitUser(name, connections) })
+	return u.change(ctx, name, entry, evenLast || len(connections) == 0,
+		func(tx *state.Tx) (bool, error) { return tx.LimitUser(name, connections) })
 }
 
 // Remove removes a user. The last admin stays, unless evenLast says so.
@@ -179,7 +184,8 @@ func (u Users) Remove(ctx context.Context, name, by string, evenLast bool) error
 }
 
 // change carries out an action on a user. It refuses to remove the last admin, unless evenLast is set.
-func (u Users) change(ctx context.Context, name string, entry state.Entry, evenLast bool, do func(*state.Tx) (bool, error)) error {
+func (u Users) change(ctx context.Context, name string, entry state.Entry, evenLast bool,
+	do func(*state.Tx) (bool, error)) error {
 	return u.Ledger.Do(ctx, func(tx *state.Tx) error {
 		last, err := tx.LastAdmin(name)
 		switch {

@@ -65,7 +65,8 @@ func TestTheLastAdminStaysUnlessSaidOtherwise(t *testing.T) {
 		t.Errorf("removing the last admin on purpose: %v", err)
 	}
 	lines, err := u.Ledger.Log(t.Context(), state.LogFilter{Limit: 20})
-	if err != nil || len(lines) != 6 || lines[0].Action != "remove a user" || lines[1].Action != "change a role" || lines[1].Subject != "bob to operator" {
+	if err != nil || len(lines) != 6 || lines[0].Action != "remove a user" || lines[1].Action != "change a role" ||
+		lines[1].Subject != "bob to operator" {
 		t.Errorf("the audit log is %+v, %v", lines, err)
 	}
 }
@@ -78,7 +79,8 @@ func TestAnotherInvitationEndsTheOneBeforeAndKeepsTheRole(t *testing.T) {
 	if err := errors.Join(err, again); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := u.Invited(t.Context(), strings.TrimPrefix(first, "/signin/invited/")); !errors.Is(err, office.ErrInvitation) {
+	if _, err := u.Invited(t.Context(), strings.TrimPrefix(first, "/signin/invited/")); !errors.Is(err,
+		office.ErrInvitation) {
 		t.Errorf("the first invitation: %v", err)
 	}
 	user, err := u.Invited(t.Context(), strings.TrimPrefix(second, "/signin/invited/"))
@@ -95,10 +97,12 @@ func TestAnotherInvitationEndsTheOneBeforeAndKeepsTheRole(t *testing.T) {
 func TestNamesOfOtherActorsAreNotForUsers(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"root", "payersync", "schedule", " ROOT ", "Payersync"} {
-		if _, err := office.NewUserName(name); !errors.Is(err, office.ErrReservedName) || !errors.Is(err, office.ErrUserName) {
+		if _, err := office.NewUserName(name); !errors.Is(err, office.ErrReservedName) ||
+			!errors.Is(err, office.ErrUserName) {
 			t.Errorf("the name %q: %v", name, err)
 		}
-		if _, err := (office.Users{}).Invite(t.Context(), name, "viewer", nil, "tester"); !errors.Is(err, office.ErrReservedName) {
+		if _, err := (office.Users{}).Invite(t.Context(), name, "viewer", nil, "tester"); !errors.Is(err,
+			office.ErrReservedName) {
 			t.Errorf("inviting %q: %v", name, err)
 		}
 	}
@@ -116,7 +120,8 @@ func TestPasswordsAreKnownByTheirHashAlone(t *testing.T) {
 	const password = "correct horse battery"
 	hash, err := p.Hash(t.Context(), password)
 	other, again := p.Hash(t.Context(), password)
-	if err := errors.Join(err, again); err != nil || hash == other || strings.Contains(hash.Expose(), "horse") || !strings.HasPrefix(hash.Expose(), "argon2id$19456$2$1$") {
+	if err := errors.Join(err, again); err != nil || hash == other || strings.Contains(hash.Expose(), "horse") ||
+		!strings.HasPrefix(hash.Expose(), "argon2id$19456$2$1$") {
 		t.Fatalf("the hashes are %q and %q, %v", hash.Expose(), other.Expose(), err)
 	}
 	for _, c := range []struct {
@@ -124,7 +129,8 @@ func TestPasswordsAreKnownByTheirHashAlone(t *testing.T) {
 		hash     connector.Secret
 		want     bool
 	}{
-		{password, hash, true}, {password, other, true}, {password + " ", hash, false}, {"", hash, false}, {"Correct horse battery", hash, false},
+		{password, hash, true}, {password, other, true}, {password + " ", hash, false}, {"", hash, false},
+		{"Correct horse battery", hash, false},
 		{password, connector.Secret{}, false}, {"", connector.Secret{}, false}, {strings.Repeat("x", 1<<20), hash, false},
 	} {
 		if got, err := p.Right(t.Context(), office.CleanClient, c.password, c.hash); err != nil || got != c.want {
@@ -192,7 +198,8 @@ func TestFewHashesAreMadeAtOnceAndTheOthersWaitInALineThatEnds(t *testing.T) {
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if right, err := p.Right(gone, office.CleanClient, "x", connector.Secret{}); right || err != nil && !errors.Is(err, office.ErrHashing) {
+	if right, err := p.Right(gone, office.CleanClient, "x", connector.Secret{}); right || err != nil &&
+		!errors.Is(err, office.ErrHashing) {
 		t.Errorf("who has gone: %v, %v", right, err)
 	}
 }
@@ -210,7 +217,8 @@ func TestAttackersDoNotFillTheLineOfTheOthers(t *testing.T) {
 	for range 60 {
 		attackers.Go(func() {
 			for ctx.Err() == nil {
-				if _, err := p.Right(ctx, office.Suspect, "a wrong password", connector.Secret{}); errors.Is(err, office.ErrHashing) {
+				if _, err := p.Right(ctx, office.Suspect, "a wrong password", connector.Secret{}); errors.Is(err,
+					office.ErrHashing) {
 					turnedAway.Add(1)
 					runtime.Gosched()
 				}
@@ -220,7 +228,8 @@ func TestAttackersDoNotFillTheLineOfTheOthers(t *testing.T) {
 	for turnedAway.Load() == 0 {
 		runtime.Gosched()
 	}
-	for what, from := range map[string]office.Client{"a known device": office.KnownDevice, "a clean client": office.CleanClient} {
+	for what, from := range map[string]office.Client{"a known device": office.KnownDevice,
+		"a clean client": office.CleanClient} {
 		for range 3 {
 			if right, err := p.Right(t.Context(), from, "correct horse battery", hash); !right || err != nil {
 				t.Errorf("%s is answered %v, %v", what, right, err)
@@ -255,7 +264,10 @@ func TestAnInvitationIsGoodForThreeDays(t *testing.T) {
 		if _, err := u.Invited(t.Context(), token); !errors.Is(err, office.ErrInvitation) {
 			t.Errorf("at its end: %v", err)
 		}
-		err = l.Do(t.Context(), func(tx *state.Tx) error { return u.UseInvitation(tx, token, "ada", connector.NewSecret("h")) })
+		err = l.Do(t.Context(), func(tx *state.Tx) error {
+			return u.UseInvitation(tx, token, "ada",
+				connector.NewSecret("h"))
+		})
 		if !errors.Is(err, office.ErrInvitation) {
 			t.Errorf("using it at its end: %v", err)
 		}
@@ -304,7 +316,8 @@ func TestWhoIsLimitedLooksAfterNobodySoTheLastWhoSeesAllStays(t *testing.T) {
 		t.Errorf("another invitation made of bob %+v, %v", bob, err)
 	}
 	lines, err := u.Ledger.Log(t.Context(), state.LogFilter{Limit: 4})
-	if err != nil || len(lines) != 4 || lines[1].Subject != "bob to acme" || lines[2].Subject != "ada to acme beta" || lines[3].Action != "let a user see all connections" {
+	if err != nil || len(lines) != 4 || lines[1].Subject != "bob to acme" || lines[2].Subject != "ada to acme beta" ||
+		lines[3].Action != "let a user see all connections" {
 		t.Errorf("the audit log is %+v, %v", lines, err)
 	}
 }

@@ -27,30 +27,51 @@ func TestTheNextStepFollowsFromTheStateAndThePolicy(t *testing.T) {
 		until time.Time
 	}{
 		{"a new letter is frozen", Letters, Message{}, Freeze, time.Time{}},
-		{"a frozen letter is written again by the present facts", Letters, Message{State: state.MessageFrozen}, Freeze, time.Time{}},
-		{"an interrupted letter is for a person", Letters, Message{State: state.MessageSending, Attempts: 1, At: ago(time.Hour)}, Ask, time.Time{}},
-		{"an unclear letter is for a person", Letters, Message{State: state.MessageUnclear, Attempts: 1, At: ago(99 * time.Hour)}, Ask, time.Time{}},
+		{"a frozen letter is written again by the present facts", Letters, Message{State: state.MessageFrozen}, Freeze,
+			time.Time{}},
+		{"an interrupted letter is for a person", Letters,
+			Message{State: state.MessageSending, Attempts: 1, At: ago(time.Hour)}, Ask, time.Time{}},
+		{"an unclear letter is for a person", Letters,
+			Message{State: state.MessageUnclear, Attempts: 1, At: ago(99 * time.Hour)}, Ask, time.Time{}},
 		{"a sent letter is done", Letters, Message{State: state.MessageSent}, Done, time.Time{}},
-		{"a refused letter is for a person", Letters, Message{State: state.MessageRefused, At: ago(99 * time.Hour)}, Stop, time.Time{}},
-		{"a deferred letter is frozen again", Letters, Message{State: state.MessageDeferred, PutOffs: 2}, Freeze, time.Time{}},
-		{"a letter waits for its day", Letters, Message{State: state.MessageDeferred, PutOffs: 1, RetryAt: noon.Add(time.Hour)}, Wait, noon.Add(time.Hour)},
-		{"a letter put off three times is for a person", Letters, Message{State: state.MessageDeferred, PutOffs: 3}, Stop, time.Time{}},
+		{"a refused letter is for a person", Letters, Message{State: state.MessageRefused, At: ago(99 * time.Hour)}, Stop,
+			time.Time{}},
+		{"a deferred letter is frozen again", Letters, Message{State: state.MessageDeferred, PutOffs: 2}, Freeze,
+			time.Time{}},
+		{"a letter waits for its day", Letters,
+			Message{State: state.MessageDeferred, PutOffs: 1, RetryAt: noon.Add(time.Hour)}, Wait, noon.Add(time.Hour)},
+		{"a letter put off three times is for a person", Letters, Message{State: state.MessageDeferred, PutOffs: 3}, Stop,
+			time.Time{}},
 
-		{"an interrupted alarm is sent again after its pause", Alarms, Message{State: state.MessageSending, Attempts: 1, At: ago(30 * time.Second)}, Wait, noon.Add(30 * time.Second)},
-		{"an alarm is sent again", Alarms, Message{State: state.MessageUnclear, Attempts: 1, At: ago(time.Minute)}, Send, time.Time{}},
-		{"the fourth pause is eight minutes", Alarms, Message{State: state.MessageUnclear, Attempts: 4, At: noon}, Wait, noon.Add(8 * time.Minute)},
-		{"no pause is longer than an hour", Alarms, Message{State: state.MessageDeferred, Attempts: 1000, At: noon}, Wait, noon.Add(time.Hour)},
-		{"a refused alarm is sent again after six hours", Alarms, Message{State: state.MessageRefused, Attempts: 1, At: ago(5 * time.Hour)}, Wait, noon.Add(time.Hour)},
-		{"the receiver's own time counts if it is later", Alarms, Message{State: state.MessageDeferred, Attempts: 1, At: noon, RetryAt: noon.Add(3 * time.Hour)}, Wait, noon.Add(3 * time.Hour)},
-		{"a time from a clock ahead does not count", Alarms, Message{State: state.MessageDeferred, Attempts: 1, RetryAt: noon.Add(26 * time.Hour)}, Send, time.Time{}},
-		{"an attempt in the future does not count", Alarms, Message{State: state.MessageDeferred, Attempts: 1, At: noon.Add(time.Minute)}, Send, time.Time{}},
+		{"an interrupted alarm is sent again after its pause", Alarms,
+			Message{State: state.MessageSending, Attempts: 1, At: ago(30 * time.Second)}, Wait, noon.Add(30 * time.Second)},
+		{"an alarm is sent again", Alarms, Message{State: state.MessageUnclear, Attempts: 1, At: ago(time.Minute)}, Send,
+			time.Time{}},
+		{"the fourth pause is eight minutes", Alarms, Message{State: state.MessageUnclear, Attempts: 4, At: noon}, Wait,
+			noon.Add(8 * time.Minute)},
+		{"no pause is longer than an hour", Alarms, Message{State: state.MessageDeferred, Attempts: 1000, At: noon}, Wait,
+			noon.Add(time.Hour)},
+		{"a refused alarm is sent again after six hours", Alarms,
+			Message{State: state.MessageRefused, Attempts: 1, At: ago(5 * time.Hour)}, Wait, noon.Add(time.Hour)},
+		{"the receiver's own time counts if it is later", Alarms,
+			Message{State: state.MessageDeferred, Attempts: 1, At: noon, RetryAt: noon.Add(3 * time.Hour)}, Wait,
+			noon.Add(3 * time.Hour)},
+		{"a time from a clock ahead does not count", Alarms,
+			Message{State: state.MessageDeferred, Attempts: 1, RetryAt: noon.Add(26 * time.Hour)}, Send, time.Time{}},
+		{"an attempt in the future does not count", Alarms,
+			Message{State: state.MessageDeferred, Attempts: 1, At: noon.Add(time.Minute)}, Send, time.Time{}},
 
-		{"an interrupted write is read", Fields, Message{State: state.MessageSending, Attempts: 1, At: noon}, Read, time.Time{}},
+		{"an interrupted write is read", Fields, Message{State: state.MessageSending, Attempts: 1, At: noon}, Read,
+			time.Time{}},
 		{"two writes are ten minutes apart", Fields, Message{At: ago(4 * time.Minute)}, Wait, noon.Add(6 * time.Minute)},
-		{"a refused write waits a day", Fields, Message{State: state.MessageRefused, At: ago(23 * time.Hour)}, Wait, noon.Add(time.Hour)},
-		{"and is then frozen again", Fields, Message{State: state.MessageRefused, At: ago(24 * time.Hour)}, Freeze, time.Time{}},
-		{"an interrupted webhook is sent again", Webhooks, Message{State: state.MessageSending, Attempts: 1, At: ago(10 * time.Minute)}, Send, time.Time{}},
-		{"a webhook whose bytes never left is frozen again", Webhooks, Message{State: state.MessageFrozen}, Freeze, time.Time{}},
+		{"a refused write waits a day", Fields, Message{State: state.MessageRefused, At: ago(23 * time.Hour)}, Wait,
+			noon.Add(time.Hour)},
+		{"and is then frozen again", Fields, Message{State: state.MessageRefused, At: ago(24 * time.Hour)}, Freeze,
+			time.Time{}},
+		{"an interrupted webhook is sent again", Webhooks,
+			Message{State: state.MessageSending, Attempts: 1, At: ago(10 * time.Minute)}, Send, time.Time{}},
+		{"a webhook whose bytes never left is frozen again", Webhooks, Message{State: state.MessageFrozen}, Freeze,
+			time.Time{}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -64,25 +85,36 @@ func TestTheNextStepFollowsFromTheStateAndThePolicy(t *testing.T) {
 
 func TestAnAnswerDecidesTheOutcome(t *testing.T) {
 	t.Parallel()
-	dead, full, later := mail.Answer{Code: 550, Enhanced: "5.1.1", Text: "no"}, mail.Answer{Code: 552, Enhanced: "5.2.2", Text: "full"}, mail.Answer{Code: 450, Text: "busy"}
+	dead, full, later := mail.Answer{Code: 550, Enhanced: "5.1.1", Text: "no"},
+		mail.Answer{Code: 552, Enhanced: "5.2.2", Text: "full"}, mail.Answer{Code: 450, Text: "busy"}
 	tests := []struct {
 		name string
 		err  error
 		want Outcome
 	}{
 		{"taken", nil, Outcome{State: state.MessageSent}},
-		{"no such recipient", &mail.RefusedError{Stage: mail.AtRecipient, Answer: dead}, Outcome{State: state.MessageRefused, Answer: "550 no"}},
-		{"full mailbox", &mail.RefusedError{Stage: mail.AtRecipient, Answer: full}, Outcome{State: state.MessageDeferred, PutOff: true, Answer: "552 full"}},
-		{"our sender is refused", &mail.RefusedError{Stage: mail.AtSender, Answer: dead}, Outcome{State: state.MessageRefused, General: true}},
-		{"busy recipient", &mail.DeferredError{Stage: mail.AtRecipient, Answer: later}, Outcome{State: state.MessageDeferred, PutOff: true, Answer: "450 busy"}},
-		{"busy server", &mail.DeferredError{Stage: mail.AtGreeting, Answer: later}, Outcome{State: state.MessageDeferred, General: true}},
-		{"no mail server", &mail.NotSentError{Err: errors.New("no route")}, Outcome{State: state.MessageDeferred, General: true}},
+		{"no such recipient", &mail.RefusedError{Stage: mail.AtRecipient, Answer: dead},
+			Outcome{State: state.MessageRefused, Answer: "550 no"}},
+		{"full mailbox", &mail.RefusedError{Stage: mail.AtRecipient, Answer: full},
+			Outcome{State: state.MessageDeferred, PutOff: true, Answer: "552 full"}},
+		{"our sender is refused", &mail.RefusedError{Stage: mail.AtSender, Answer: dead},
+			Outcome{State: state.MessageRefused, General: true}},
+		{"busy recipient", &mail.DeferredError{Stage: mail.AtRecipient, Answer: later},
+			Outcome{State: state.MessageDeferred, PutOff: true, Answer: "450 busy"}},
+		{"busy server", &mail.DeferredError{Stage: mail.AtGreeting, Answer: later},
+			Outcome{State: state.MessageDeferred, General: true}},
+		{"no mail server", &mail.NotSentError{Err: errors.New("no route")},
+			Outcome{State: state.MessageDeferred, General: true}},
 		{"mail with no answer", &mail.UnclearError{Err: errors.New("cut")}, Outcome{State: state.MessageUnclear}},
-		{"webhook refused", fmt.Errorf("x: %w", &webhook.RefusedError{Err: errors.New("404")}), Outcome{State: state.MessageRefused, General: true}},
-		{"no webhook server", &webhook.NotSentError{Err: errors.New("no route")}, Outcome{State: state.MessageDeferred, General: true}},
-		{"record refused", &connector.WriteRefusedError{Why: "It is locked."}, Outcome{State: state.MessageRefused, Answer: "It is locked."}},
+		{"webhook refused", fmt.Errorf("x: %w", &webhook.RefusedError{Err: errors.New("404")}),
+			Outcome{State: state.MessageRefused, General: true}},
+		{"no webhook server", &webhook.NotSentError{Err: errors.New("no route")},
+			Outcome{State: state.MessageDeferred, General: true}},
+		{"record refused", &connector.WriteRefusedError{Why: "It is locked."},
+			Outcome{State: state.MessageRefused, Answer: "It is locked."}},
 		{"record edited meanwhile", connector.ErrStale, Outcome{State: state.MessageDeferred}},
-		{"not written", fmt.Errorf("%w: signed out", connector.ErrNotWritten), Outcome{State: state.MessageDeferred, General: true}},
+		{"not written", fmt.Errorf("%w: signed out", connector.ErrNotWritten),
+			Outcome{State: state.MessageDeferred, General: true}},
 		{"an unknown error", errors.New("what"), Outcome{State: state.MessageUnclear}},
 	}
 	for _, tt := range tests {
@@ -135,7 +167,8 @@ func TestAnApprovalIsForExactlyTheMessagesThatWereShown(t *testing.T) {
 		return b.Hash()
 	}
 	shown := hash([]string{"a", "b"}, []string{"c"})
-	for _, other := range []string{hash([]string{"a", "b"}), hash([]string{"ab"}, []string{"c"}), hash([]string{"a"}, []string{"b", "c"}), hash([]string{"a", "b"}, []string{"c"}, []string{"d"})} {
+	for _, other := range []string{hash([]string{"a", "b"}), hash([]string{"ab"}, []string{"c"}),
+		hash([]string{"a"}, []string{"b", "c"}), hash([]string{"a", "b"}, []string{"c"}, []string{"d"})} {
 		if err := Check(other, shown); !errors.Is(err, ErrChanged) {
 			t.Errorf("other messages are approved: %v", err)
 		}
@@ -180,7 +213,8 @@ func (r *receiver) take(t *rapid.T, version int) error {
 // again, or is shown to a person.
 func TestNoMessageIsDoubledOrForgottenUnderKills(t *testing.T) {
 	t.Parallel()
-	for name, rules := range map[string]Rules{"letters": Letters, "alarms": Alarms, "fields": Fields, "webhooks": Webhooks} {
+	for name, rules := range map[string]Rules{"letters": Letters, "alarms": Alarms, "fields": Fields,
+		"webhooks": Webhooks} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(t *rapid.T) { follow(t, rules) })

@@ -33,7 +33,8 @@ var askingNotes = map[connector.Act]string{
 
 // askTicked notes a decision on the payers ticked in the list.
 func (v *visit) askTicked() error {
-	act := map[string]connector.Act{string(connector.Ask): connector.ActAsk, string(connector.DoNotAsk): connector.ActAskNot}[v.filled("act")]
+	act := map[string]connector.Act{string(connector.Ask): connector.ActAsk,
+		string(connector.DoNotAsk): connector.ActAskNot}[v.filled("act")]
 	if act == "" {
 		return errNothingDone("The form has no decision about mandate requests.", "Open the list of payers again.")
 	}
@@ -68,7 +69,8 @@ func (v *visit) askTicked() error {
 		note += fmt.Sprintf(" %s had this decision before.", number(before))
 	}
 	if with > 0 && act == connector.ActAsk {
-		note += fmt.Sprintf(" %s a mandate already, or had one that was cancelled; no other is asked for by itself.", map[bool]string{true: "1 has", false: number(with) + " have"}[with == 1])
+		note += fmt.Sprintf(" %s a mandate already, or had one that was cancelled; no other is asked for by itself.",
+			map[bool]string{true: "1 has", false: number(with) + " have"}[with == 1])
 	}
 	return v.done(note, "/payers?"+v.back())
 }
@@ -115,7 +117,8 @@ func (v *visit) notAsked(connection string) ([]office.NotAsked, error) {
 		if v.pages.cfg.Mappings == nil {
 			return ""
 		}
-		f, _ := connector.Find(v.pages.cfg.Mappings.Files, func(f office.MappingFile) bool { return f.Connection == connection })
+		f, _ := connector.Find(v.pages.cfg.Mappings.Files,
+			func(f office.MappingFile) bool { return f.Connection == connection })
 		return f.Path
 	})
 }

@@ -33,7 +33,8 @@ func newFront(t *testing.T, users ...string) *front {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "payersync.db")
 	statetest.New(t, path)
-	f := &front{house: &house{t: t, ledger: must(state.Open(context.Background(), state.Options{Path: path, KeyFile: path + ".key"}))(t)}}
+	f := &front{house: &house{t: t,
+		ledger: must(state.Open(context.Background(), state.Options{Path: path, KeyFile: path + ".key"}))(t)}}
 	t.Cleanup(func() { _ = f.ledger.Close() })
 	for _, name := range users {
 		f.choose(name, pages.Admin)
@@ -67,7 +68,9 @@ func (f *front) browser() *http.Client {
 
 // tries sends a name and a password from an address, and returns the status.
 func (f *front) tries(client *http.Client, from, name, password string) int {
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://"+f.server.Listener.Addr().String()+"/signin", strings.NewReader(url.Values{"name": {name}, "password": {password}}.Encode()))
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost,
+		"http://"+f.server.Listener.Addr().String()+"/signin",
+		strings.NewReader(url.Values{"name": {name}, "password": {password}}.Encode()))
 	if err != nil {
 		f.t.Error(err)
 		return 0
@@ -111,7 +114,8 @@ func (f *front) attack(attacker func(n int) (from, name string)) (end func()) {
 			defer client.CloseIdleConnections()
 			for ctx.Err() == nil {
 				from, name := attacker(int(n.Add(1)))
-				if status := f.tries(client, from, name, "a wrong password"); (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable) && refused.Add(1) == 20 {
+				if status := f.tries(client, from, name, "a wrong password"); (status == http.StatusTooManyRequests ||
+					status == http.StatusServiceUnavailable) && refused.Add(1) == 20 {
 					close(begun)
 				}
 			}
@@ -129,8 +133,14 @@ func TestStrangersKeepNobodyOutOfThePages(t *testing.T) {
 	far := func(n int) string { return fmt.Sprintf("198.%d.%d.7", 18+n%2, n/2%100) }
 	for what, attacker := range map[string]func(n int) (from, name string){
 		"wrong passwords of one name from elsewhere, after a restart": func(n int) (string, string) { return far(n), "anna" },
-		"wrong names from the same network":                           func(n int) (string, string) { return "203.0.113.200", fmt.Sprintf("name %d", n) },
-		"many tries a second from many networks":                      func(n int) (string, string) { return far(n), fmt.Sprintf("name %d", n) },
+		"wrong names from the same network": func(n int) (string, string) {
+			return "203.0.113.200",
+				fmt.Sprintf("name %d", n)
+		},
+		"many tries a second from many networks": func(n int) (string, string) {
+			return far(n),
+				fmt.Sprintf("name %d", n)
+		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			f := newFront(t, "anna")
@@ -152,12 +162,16 @@ func TestNodesCountWrongPasswordsTogether(t *testing.T) {
 	address, key := statetest.Postgres(t), make([]byte, 32)
 	var nodes []*front
 	for i := range 3 {
-		server := must(state.OpenServer(t.Context(), state.ServerOptions{Address: address, Connections: 5, KeyEncryptionKey: key}))(t)
+		server := must(state.OpenServer(t.Context(),
+			state.ServerOptions{Address: address, Connections: 5, KeyEncryptionKey: key}))(t)
 		t.Cleanup(server.Close)
 		if i == 0 {
-			must(server.Apply(t.Context(), state.AccountChange{Name: "acme", Files: map[string][]byte{"account.yaml": []byte("billing: {}")}, By: state.Entry{Actor: "tester"}}))(t)
+			must(server.Apply(t.Context(),
+				state.AccountChange{Name: "acme", Files: map[string][]byte{"account.yaml": []byte("billing: {}")},
+					By: state.Entry{Actor: "tester"}}))(t)
 		}
-		f := &front{house: &house{t: t, ledger: must(state.Open(t.Context(), state.Options{Server: server, Account: "acme"}))(t)}}
+		f := &front{house: &house{t: t,
+			ledger: must(state.Open(t.Context(), state.Options{Server: server, Account: "acme"}))(t)}}
 		t.Cleanup(func() { _ = f.ledger.Close() })
 		if i == 0 {
 			f.choose("anna", pages.Admin)
@@ -252,8 +266,10 @@ func TestADeviceCookieHelpsItsUserAlone(t *testing.T) {
 		"no cookie":                   {"anna", "", http.StatusTooManyRequests},
 		"one of another installation": {"anna", foreign, http.StatusTooManyRequests},
 		"one of another user":         {"ben", good, http.StatusTooManyRequests},
-		"one with another end":        {"anna", name + "=" + "9999999999." + parts[1] + "." + parts[2], http.StatusTooManyRequests},
-		"one with another number":     {"anna", name + "=" + parts[0] + ".x" + parts[1] + "." + parts[2], http.StatusTooManyRequests},
+		"one with another end": {"anna", name + "=" + "9999999999." + parts[1] + "." + parts[2],
+			http.StatusTooManyRequests},
+		"one with another number": {"anna", name + "=" + parts[0] + ".x" + parts[1] + "." + parts[2],
+			http.StatusTooManyRequests},
 		"one with no signature":       {"anna", name + "=" + parts[0] + "." + parts[1] + ".", http.StatusTooManyRequests},
 		"one behind four others":      {"anna", name + "=a.b.c~a.b.c~a.b.c~a.b.c~" + value, http.StatusTooManyRequests},
 		"nonsense":                    {"anna", name + "=~..~", http.StatusTooManyRequests},

@@ -20,7 +20,8 @@ import (
 
 var (
 	benchPayers = flag.Int("bench-payers", 2000, "how many payers BenchmarkPages has; the pages are meant for 100000")
-	benchLedger = flag.String("bench-ledger", "", "folder of the ledger of BenchmarkPages: filled where it is empty, and used as it is where it is not")
+	benchLedger = flag.String("bench-ledger", "",
+		"folder of the ledger of BenchmarkPages: filled where it is empty, and used as it is where it is not")
 )
 
 // benchHouse returns a house with a crowd, in the folder of -bench-ledger where there is one.
@@ -52,7 +53,8 @@ func (h *house) crowd(payers int) {
 		if n%50 == 0 {
 			email = "none" // somebody must look
 		}
-		fmt.Fprintf(&books, "HB%03d,Bakery %d Limited,Ada Crumb,%s,,%d High Street,Leeds,LS1 1AA,,,,Active,en\n", n, n, email, n)
+		fmt.Fprintf(&books, "HB%03d,Bakery %d Limited,Ada Crumb,%s,,%d High Street,Leeds,LS1 1AA,,,,Active,en\n", n, n, email,
+			n)
 	}
 	h.books([]byte(books.String()))
 	h.syncer.Settings.Workers = 8
@@ -115,7 +117,8 @@ func BenchmarkPages(b *testing.B) {
 	}
 	for _, words := range []string{fmt.Sprintf("bakery %d", *benchPayers-1), "limited"} {
 		timed("search for "+strings.ReplaceAll(words, " ", "_"), func() (int, int) {
-			w := request{method: http.MethodPost, path: "/payers", site: "same-origin", cookie: cookie, form: "text=" + strings.ReplaceAll(words, " ", "+")}.to(b, h.pages)
+			w := request{method: http.MethodPost, path: "/payers", site: "same-origin", cookie: cookie, form: "text=" +
+				strings.ReplaceAll(words, " ", "+")}.to(b, h.pages)
 			if w.Code != http.StatusSeeOther {
 				b.Fatalf("the search was answered %d", w.Code)
 			}
@@ -159,7 +162,8 @@ func BenchmarkPeople(b *testing.B) {
 			people.Go(func() {
 				for _, path := range paths {
 					request{method: http.MethodGet, path: path, cookie: cookie}.to(b, h.pages)
-					w := request{method: http.MethodPost, path: "/payers", site: "same-origin", cookie: cookie, form: "text=limited"}.to(b, h.pages)
+					w := request{method: http.MethodPost, path: "/payers", site: "same-origin", cookie: cookie,
+						form: "text=limited"}.to(b, h.pages)
 					request{method: http.MethodGet, path: w.Header().Get("Location"), cookie: cookie}.to(b, h.pages)
 					now := memory()
 					for was := most.Load(); now > was && !most.CompareAndSwap(was, now); was = most.Load() {

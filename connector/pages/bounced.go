@@ -41,7 +41,8 @@ func (v *visit) addBounced(page *lettersPage) error {
 			said[s.Recipient] = s
 		}
 	}
-	page.Bounced = append(page.Bounced, connector.Map(rows, func(r letterRow) bouncedRow { return bouncedRow{r, said[r.Recipient]} })...)
+	page.Bounced = append(page.Bounced,
+		connector.Map(rows, func(r letterRow) bouncedRow { return bouncedRow{r, said[r.Recipient]} })...)
 	return err
 }
 
@@ -65,11 +66,14 @@ func (v *visit) noteBounced() error {
 	heard, err := bounces.Texts(v.Context(), texts, by)
 	switch {
 	case errors.Is(err, office.ErrTooManyLines):
-		return problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was saved", Sentence: "There are more than " + number(office.MostLines) + " lines.", Next: "Go back, and enter them in several parts."}
+		return problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was saved", Sentence: "There are more than " +
+			number(office.MostLines) + " lines.", Next: "Go back, and enter them in several parts."}
 	case err != nil:
 		return err
 	case len(heard) == 0:
-		return problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was saved", Sentence: "The form has no delivery report and no address.", Next: "Go back, choose a file or write an address, and try again."}
+		return problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was saved",
+			Sentence: "The form has no delivery report and no address.",
+			Next:     "Go back, choose a file or write an address, and try again."}
 	}
 	v.changed()
 	if len(heard) == 1 && heard[0].Wrong == "" {
@@ -121,13 +125,17 @@ func (v *visit) reviveBounced() error {
 		return err
 	}
 	connection, id, _ := strings.Cut(v.filled("payer"), "/")
-	_, err = v.acts().Perform(v.Context(), office.Decision{Act: connector.ActResume, Record: state.RecordID{Connection: connection, SourceID: id}}, v.by(reason))
+	_, err = v.acts().Perform(v.Context(),
+		office.Decision{Act: connector.ActResume, Record: state.RecordID{Connection: connection, SourceID: id}}, v.by(reason))
 	v.changed()
 	switch {
 	case errors.Is(err, office.ErrNotBounced):
-		return v.done("No letter to the payer's current address was marked as returned. Nothing was changed.", "/mandates/letters")
+		return v.done("No letter to the payer's current address was marked as returned. Nothing was changed.",
+			"/mandates/letters")
 	case errors.Is(err, office.ErrNotWrittenTo):
-		return problem{Status: http.StatusConflict, Title: "Nothing was changed", Sentence: "payersync has no e-mail address of this payer.", Next: "Go back to the letters. The operator of payersync can allow an address alone."}
+		return problem{Status: http.StatusConflict, Title: "Nothing was changed",
+			Sentence: "payersync has no e-mail address of this payer.",
+			Next:     "Go back to the letters. The operator of payersync can allow an address alone."}
 	case err != nil:
 		return err
 	}

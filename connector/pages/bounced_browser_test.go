@@ -24,7 +24,8 @@ func TestLettersThatCameBackAreNotedInABrowser(t *testing.T) {
 			b.fill("#bounced", "accounts@bakery2.io\nmoo")
 			b.fill("#bounced-why", "came back by hand")
 			b.answered(http.StatusUnprocessableEntity, "form[action$='/bounced'] button")
-			b.stop("Not all was understood.", "line 2, moo: not understood", "1 payer whose address takes no mail", "Bakery 2 Limited", "Correct the address in the accounting system")
+			b.stop("Not all was understood.", "line 2, moo: not understood", "1 payer whose address takes no mail",
+				"Bakery 2 Limited", "Correct the address in the accounting system")
 			b.do(chromedp.Clear("#bounced"))
 			b.fill("#bounced", "accounts@bakery1.io")
 			b.press("form[action$='/bounced'] button")
@@ -35,7 +36,8 @@ func TestLettersThatCameBackAreNotedInABrowser(t *testing.T) {
 			b.press("tr:has(a[href$='/HB001']) form[action$='/revive'] button")
 			b.stop("The next letter goes to this address when it is due.", "1 payer whose address takes no mail")
 			b.open("/audit")
-			b.reads("note an address that takes no mail", "came back by hand", "note an address that works again", "they repaired it")
+			b.reads("note an address that takes no mail", "came back by hand", "note an address that works again",
+				"they repaired it")
 		})
 	}
 }

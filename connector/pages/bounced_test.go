@@ -36,7 +36,8 @@ func uploaded(t testing.TB, text string, files ...string) (body *bytes.Buffer, k
 func (v *visitor) upload(want int, text string, files ...string) string {
 	v.t.Helper()
 	body, kind := uploaded(v.t, text, files...)
-	r := must(http.NewRequestWithContext(context.Background(), http.MethodPost, v.base+"/mandates/letters/bounced", body))(v.t)
+	r := must(http.NewRequestWithContext(context.Background(), http.MethodPost, v.base+"/mandates/letters/bounced",
+		body))(v.t)
 	r.Header.Set("Content-Type", kind)
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
 	resp := must(v.http.Do(r))(v.t)
@@ -53,7 +54,9 @@ func (h *house) came(status, id string) string {
 	h.t.Helper()
 	sent := must(h.ledger.LettersOf(context.Background(), state.RecordID{Connection: sample, SourceID: id}))(h.t)
 	return "From: mailer\r\nContent-Type: multipart/report; report-type=delivery-status; boundary=b\r\n\r\n--b\r\nContent-Type: message/delivery-status\r\n\r\nReporting-MTA: dns; mx.example\r\n\r\n" +
-		"Final-Recipient: rfc822; who@where.example\r\nAction: failed\r\nStatus: " + status + "\r\n\r\n--b\r\nContent-Type: text/rfc822-headers\r\n\r\nMessage-ID: <" + sent[0].MessageID + "@harbour.io>\r\n\r\n--b--\r\n"
+		"Final-Recipient: rfc822; who@where.example\r\nAction: failed\r\nStatus: " + status +
+		"\r\n\r\n--b\r\nContent-Type: text/rfc822-headers\r\n\r\nMessage-ID: <" + sent[0].MessageID +
+		"@harbour.io>\r\n\r\n--b--\r\n"
 }
 
 // posted is an installation that has sent letters to so many bakeries.
@@ -75,20 +78,25 @@ func posted(t testing.TB, n int) (*house, *visitor) {
 func TestALetterThatCameBackIsNotedOnThePageAndListed(t *testing.T) {
 	t.Parallel()
 	h, olaf := posted(t, 3)
-	holds(t, olaf.get("/mandates/letters", http.StatusOK), "No letter to a payer with an unsigned mandate has come back.", "Enter letters that came back…")
+	holds(t, olaf.get("/mandates/letters", http.StatusOK), "No letter to a payer with an unsigned mandate has come back.",
+		"Enter letters that came back…")
 	said := "Nothing more is sent to the address, which 1 payer is written to at; the list of letters that came back tells who."
 	for range 2 {
 		page := olaf.upload(http.StatusOK, "", "report.eml", h.came("5.1.1", "HB002"))
-		holds(t, page, said, "1 payer whose address takes no mail", "Bakery 2 Limited", "accounts@<wbr>bakery2.io", "<bdi>olaf</bdi>: <bdi>5.1.1</bdi>", "Correct the address in the accounting system")
+		holds(t, page, said, "1 payer whose address takes no mail", "Bakery 2 Limited", "accounts@<wbr>bakery2.io",
+			"<bdi>olaf</bdi>: <bdi>5.1.1</bdi>", "Correct the address in the accounting system")
 		lacks(t, page, "Bakery 1 Limited", "Bakery 3 Limited")
 	}
-	if stops := must(h.ledger.LetterStops(context.Background()))(t); len(stops) != 1 || stops[0].Recipient != h.ledger.RecipientHash("accounts@bakery2.io") {
+	if stops := must(h.ledger.LetterStops(context.Background()))(t); len(stops) != 1 ||
+		stops[0].Recipient != h.ledger.RecipientHash("accounts@bakery2.io") {
 		t.Errorf("stopped are %+v", stops)
 	}
-	if log := h.logged(50); strings.Count(log, "olaf note a letter that came back") != 2 || strings.Contains(log, "bakery2.io") {
+	if log := h.logged(50); strings.Count(log, "olaf note a letter that came back") != 2 ||
+		strings.Contains(log, "bakery2.io") {
 		t.Errorf("the audit log says %q", log)
 	}
-	holds(t, olaf.upload(http.StatusOK, h.came("5.2.2", "HB001")), "The letter did not arrive for now; that is noted, and the next one goes out.")
+	holds(t, olaf.upload(http.StatusOK, h.came("5.2.2", "HB001")),
+		"The letter did not arrive for now; that is noted, and the next one goes out.")
 	viewer := h.enter("vera", pages.Viewer)
 	lacks(t, viewer.get("/mandates/letters", http.StatusOK), "Bakery", "bakery", "Enter letters that came back")
 	holds(t, viewer.upload(http.StatusForbidden, "accounts@bakery1.io"), "You may not do this")
@@ -106,7 +114,8 @@ func TestAnAddressThatWorksAfterAllIsWrittenToAgain(t *testing.T) {
 	h, olaf := posted(t, 2)
 	viewer := h.enter("vera", pages.Viewer)
 	olaf.upload(http.StatusOK, "accounts@bakery1.io")
-	holds(t, olaf.get("/mandates/letters", http.StatusOK), `action="/mandates/letters/revive"`, `value="quickstart/HB001"`, "The address works…")
+	holds(t, olaf.get("/mandates/letters", http.StatusOK), `action="/mandates/letters/revive"`, `value="quickstart/HB001"`,
+		"The address works…")
 	revive := func(v *visitor, want int, id, why string) string {
 		return v.post("/mandates/letters/revive", want, "payer", sample+"/"+id, "reason", why)
 	}
@@ -120,12 +129,14 @@ func TestAnAddressThatWorksAfterAllIsWrittenToAgain(t *testing.T) {
 	if stops := must(h.ledger.LetterStops(context.Background()))(t); len(stops) != 1 {
 		t.Fatalf("stopped are %+v", stops)
 	}
-	holds(t, revive(olaf, http.StatusOK, "HB001", "they repaired it"), "The next letter goes to this address when it is due.")
+	holds(t, revive(olaf, http.StatusOK, "HB001", "they repaired it"),
+		"The next letter goes to this address when it is due.")
 	if stops := must(h.ledger.LetterStops(context.Background()))(t); len(stops) != 0 {
 		t.Errorf("stopped are %+v", stops)
 	}
 	holds(t, olaf.get("/mandates/letters", http.StatusOK), "No letter to a payer with an unsigned mandate has come back.")
-	if log := h.logged(50); !strings.Contains(log, "olaf note an address that works again") || strings.Contains(log, "bakery1.io") {
+	if log := h.logged(50); !strings.Contains(log, "olaf note an address that works again") ||
+		strings.Contains(log, "bakery1.io") {
 		t.Errorf("the audit log says %q", log)
 	}
 	holds(t, revive(olaf, http.StatusOK, "HB001", "twice"), "Nothing was changed.") // somebody else was faster
@@ -141,13 +152,18 @@ func TestAddressesThatTakeNoMailAreNotedByLine(t *testing.T) {
 	h.conn.Name = "other"
 	h.run(false)
 	h.do(func(tx *state.Tx) error {
-		return tx.NoteLetterAddress(state.RecordID{Connection: "other", SourceID: "HB001"}, h.ledger.RecipientHash("accounts@bakery1.io"))
+		return tx.NoteLetterAddress(state.RecordID{Connection: "other", SourceID: "HB001"},
+			h.ledger.RecipientHash("accounts@bakery1.io"))
 	})
 	hostile := "<script>alert(1)</script>\r\n\u202eevil\r\n=1+1 {{.}}\r\n" + strings.Repeat("Ö", 255)
-	page := olaf.upload(http.StatusUnprocessableEntity, "Accounts@bakery1.io\r\n"+hostile+"\r\nnobody@nowhere.io", "<b>.txt", "accounts@bakery2.io\nmoo\n")
-	holds(t, page, "Not all was understood.", "line 1, <bdi>Accounts@bakery1.io</bdi>: Nothing more is sent to the address, which 2 payers are written to at",
-		"line 2, <bdi>&lt;script&gt;alert(1)&lt;/script&gt;</bdi>: <strong>not understood:</strong> it is no e-mail address", "line 3, <bdi>\ufffdevil</bdi>", "line 5, <bdi>"+strings.Repeat("Ö", 120)+"…</bdi>",
-		"line 6, <bdi>nobody@nowhere.io</bdi>: Nothing more is sent to the address. No payer is written to at it", "<bdi>&lt;b&gt;.txt</bdi>: line 2, <bdi>moo</bdi>", "2 payers whose address takes no mail",
+	page := olaf.upload(http.StatusUnprocessableEntity, "Accounts@bakery1.io\r\n"+hostile+"\r\nnobody@nowhere.io",
+		"<b>.txt", "accounts@bakery2.io\nmoo\n")
+	holds(t, page, "Not all was understood.",
+		"line 1, <bdi>Accounts@bakery1.io</bdi>: Nothing more is sent to the address, which 2 payers are written to at",
+		"line 2, <bdi>&lt;script&gt;alert(1)&lt;/script&gt;</bdi>: <strong>not understood:</strong> it is no e-mail address",
+		"line 3, <bdi>\ufffdevil</bdi>", "line 5, <bdi>"+strings.Repeat("Ö", 120)+"…</bdi>",
+		"line 6, <bdi>nobody@nowhere.io</bdi>: Nothing more is sent to the address. No payer is written to at it",
+		"<bdi>&lt;b&gt;.txt</bdi>: line 2, <bdi>moo</bdi>", "2 payers whose address takes no mail",
 		"&lt;script&gt;alert(1)&lt;/script&gt;\n\u202eevil\n=1&#43;1 {{.}}\n"+strings.Repeat("Ö", 255)+"</textarea>")
 	lacks(t, page, "<script>alert", "<b>.txt")
 	if stops := must(h.ledger.LetterStops(context.Background()))(t); len(stops) != 3 {
@@ -159,7 +175,8 @@ func TestAddressesThatTakeNoMailAreNotedByLine(t *testing.T) {
 	for _, nothing := range []string{"", " \r\n "} {
 		holds(t, olaf.upload(http.StatusUnprocessableEntity, nothing), "Nothing was saved")
 	}
-	holds(t, olaf.upload(http.StatusUnprocessableEntity, strings.Repeat("a@b.io\r\n", 501)), "There are more than 500 lines.")
+	holds(t, olaf.upload(http.StatusUnprocessableEntity, strings.Repeat("a@b.io\r\n", 501)),
+		"There are more than 500 lines.")
 }
 
 // A form above the limit is refused as a whole, whatever length it declares.

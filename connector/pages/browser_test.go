@@ -37,8 +37,10 @@ var chromium = sync.OnceValues(func() (context.Context, error) {
 	if program == "" {
 		return nil, fmt.Errorf("no chromium is installed")
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox,
+		chromedp.DisableGPU,
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
 		chromedp.Flag("force-color-profile", "srgb"), chromedp.Flag("lang", "en-GB"), chromedp.Env("TZ=Europe/London"))
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	browser, end := chromedp.NewContext(allocator)
@@ -111,7 +113,8 @@ func (h *house) browse(l look) *tab {
 	if l.dark {
 		scheme = "dark"
 	}
-	call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: l.width, Height: 800, DeviceScaleFactor: 1})
+	call(b, emulation.SetDeviceMetricsOverride,
+		emulation.SetDeviceMetricsOverrideParams{Width: l.width, Height: 800, DeviceScaleFactor: 1})
 	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
 		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
 	}})
@@ -284,7 +287,8 @@ func TestEveryPageIsSoundInABrowser(t *testing.T) {
 					b.open(row.path)
 					what := fmt.Sprintf("%s as %s at %s", path, role, l)
 					b.sound(what)
-					b.picture(strings.NewReplacer("/", "_", "{", "", "}", "", "$", "", "...", "").Replace(path) + "-" + string(role) + "-" + l.String())
+					b.picture(strings.NewReplacer("/", "_", "{", "", "}", "", "$", "", "...", "").Replace(path) + "-" + string(role) +
+						"-" + l.String())
 				}
 			}
 		}

@@ -35,14 +35,16 @@ type bar struct {
 
 // newChart returns a chart of counts by their labels.
 func newChart(title, description, what, unit string, labels []string, counts []int) *chart {
-	c := &chart{Title: title, Description: description, What: what, Unit: unit, Width: chartWidth, Height: chartHeight, Foot: chartHeight - chartFoot}
+	c := &chart{Title: title, Description: description, What: what, Unit: unit, Width: chartWidth, Height: chartHeight,
+		Foot: chartHeight - chartFoot}
 	most := 1
 	for _, n := range counts {
 		most = max(most, n)
 	}
 	slot := chartWidth / len(counts)
 	for i, n := range counts {
-		b := bar{Label: labels[i], Count: n, X: i*slot + slot/8, Width: slot - slot/4, Middle: i*slot + slot/2, LabelAt: chartHeight - 6}
+		b := bar{Label: labels[i], Count: n, X: i*slot + slot/8, Width: slot - slot/4, Middle: i*slot + slot/2,
+			LabelAt: chartHeight - 6}
 		b.Height = n * (chartHeight - chartTop - chartFoot) / most
 		if n > 0 {
 			b.Height = max(b.Height, 2) // few are not none

@@ -54,7 +54,8 @@ func TestEachJourneyTakesItsClicksInABrowser(t *testing.T) {
 				b.open("/")
 				b.clicks, b.keys = 0, 0
 				j.walk(h, b)
-				fmt.Fprintf(&table, "%-32s %5d  %-6s %6d %5d\n", j.name, l.width, map[bool]string{false: "yes", true: "no"}[l.noScript], b.clicks, b.keys)
+				fmt.Fprintf(&table, "%-32s %5d  %-6s %6d %5d\n", j.name, l.width,
+					map[bool]string{false: "yes", true: "no"}[l.noScript], b.clicks, b.keys)
 			})
 		}
 	}
@@ -127,7 +128,8 @@ func whoCannotBeDebited(h *house, b *tab) {
 func with400Changes(t testing.TB) *house {
 	h := newHouse(t)
 	row := func(n int, name, city string) string {
-		return fmt.Sprintf("P%03d,%s %d Ltd,Ann,accounts%d@bakery.example,,%d High Street,%s,LS1 1AA,,,,Active,\n", n, name, n, n, n, city)
+		return fmt.Sprintf("P%03d,%s %d Ltd,Ann,accounts%d@bakery.example,,%d High Street,%s,LS1 1AA,,,,Active,\n", n, name,
+			n, n, n, city)
 	}
 	before, after := header, header
 	for n := range 250 {
@@ -150,8 +152,10 @@ func with400Changes(t testing.TB) *house {
 
 func approveALargePlan(h *house, b *tab) {
 	b.press("main a[href='/plans/2']")
-	b.stop("Nothing has been sent.", "Look at these first: 30", "Brewery 0 Ltd", "Customers to update: 70", "New customers: 150", "Signing links to request: 150")
-	if first, then := strings.Index(b.text(), "Look at these first"), strings.Index(b.text(), "Customers to update"); first > then {
+	b.stop("Nothing has been sent.", "Look at these first: 30", "Brewery 0 Ltd", "Customers to update: 70",
+		"New customers: 150", "Signing links to request: 150")
+	if first, then := strings.Index(b.text(), "Look at these first"),
+		strings.Index(b.text(), "Customers to update"); first > then {
 		b.t.Error("risky changes stand behind the others")
 	}
 	foot := ask(b, chromedp.Evaluate[float64](`scrollTo(0, document.documentElement.scrollHeight), document.querySelector("button[form=judge]").getBoundingClientRect().bottom + scrollY`))
@@ -159,7 +163,8 @@ func approveALargePlan(h *house, b *tab) {
 		b.t.Errorf("the button to approve stands on screen %.1f", foot/screen)
 	}
 	b.press("button[form=judge].primary")
-	b.stop("Approve all 400 changes of plan 2?", "30 changes to look at first", "70 customers updated", "150 new customers", "150 signing links requested")
+	b.stop("Approve all 400 changes of plan 2?", "30 changes to look at first", "70 customers updated",
+		"150 new customers", "150 signing links requested")
 	if n := h.approved(); n != 0 {
 		b.t.Errorf("%d changes are approved without a yes", n)
 	}
@@ -209,8 +214,10 @@ func withRenumbered(t testing.TB) *house {
 
 func settleARenumberedPayer(h *house, b *tab) {
 	for path, want := range map[string][]string{
-		oldRecord + "/cancel": {"may be this payer under a new number"}, oldRecord: {"Same payer under a new number…", "Removed for good…"}, newRecord: {"Two different payers…"},
-		"/todo/renumbered": {"HB001", "HB901", "Same payer under a new number…"}, "/": {"May be a removed payer under a new number"},
+		oldRecord + "/cancel": {"may be this payer under a new number"},
+		oldRecord:             {"Same payer under a new number…", "Removed for good…"}, newRecord: {"Two different payers…"},
+		"/todo/renumbered": {"HB001", "HB901", "Same payer under a new number…"},
+		"/":                {"May be a removed payer under a new number"},
 	} {
 		b.open(path)
 		b.stop(want...)

@@ -70,7 +70,8 @@ func (c counters) count(a attempt, now time.Time) {
 		t := c.tries[counter]
 		if t == nil || now.Sub(t.last) > forgetAfter {
 			t = &tries{}
-			evicted := keep(c.tries, counter, t, func(a, b *tries) int { return cmp.Or(cmp.Compare(a.wrong, b.wrong), a.last.Compare(b.last)) })
+			evicted := keep(c.tries, counter, t,
+				func(a, b *tries) int { return cmp.Or(cmp.Compare(a.wrong, b.wrong), a.last.Compare(b.last)) })
 			delete(c.changed, evicted) // the ledger drops the least of its rows by itself
 		}
 		t.wrong, t.last = t.wrong+1, now

@@ -40,7 +40,8 @@ var decisions = []deed{
 
 // decision returns the deed of a decision. Most decisions read the customer.
 func decision(act connector.Act, name, label string) deed {
-	return deed{act: act, name: name, label: label, sends: true, asks: always, may: func(s shownPayer) bool { return len(s.decisionsFor(act)) > 0 }}
+	return deed{act: act, name: name, label: label, sends: true, asks: always,
+		may: func(s shownPayer) bool { return len(s.decisionsFor(act)) > 0 }}
 }
 
 // isDecision reports whether a deed is one of the decisions.
@@ -81,7 +82,8 @@ func (s shownPayer) decisionsFor(act connector.Act) (out []office.Decision) {
 // notTheHolder returns the decision to reject the customer with the payer's number while it is in dispute. Otherwise it
 // names no customer.
 func (s shownPayer) notTheHolder() office.Decision {
-	if !slices.ContainsFunc(s.Matter.Told, func(t office.Telling) bool { return t.Reason == connector.ReasonKeyDisputed }) {
+	if !slices.ContainsFunc(s.Matter.Told,
+		func(t office.Telling) bool { return t.Reason == connector.ReasonKeyDisputed }) {
 		return office.Decision{}
 	}
 	return office.Decision{Act: connector.ActReject, Record: s.id(), Customer: s.Matter.Holder}
@@ -103,16 +105,19 @@ func notedOf(stored state.StoredRecord, m office.Matter) (out []noted) {
 			return slices.ContainsFunc(t.Reason.Ways(), func(w connector.Way) bool { return w.Act == connector.ActMerge })
 		})
 		out = append(out, noted{"It is the same payer as " + stored.Record.MergedInto + ", which stands for both.",
-			office.Decision{Act: connector.ActSeparate, Record: id, Other: state.RecordID{Connection: id.Connection, SourceID: stored.Record.MergedInto}}, waits})
+			office.Decision{Act: connector.ActSeparate, Record: id,
+				Other: state.RecordID{Connection: id.Connection, SourceID: stored.Record.MergedInto}}, waits})
 	}
 	if p != nil && p.Unlink.At != 0 {
-		out = append(out, noted{"The customer does not belong to this payer.", office.Decision{Act: connector.ActKeep, Record: id, Customer: p.BillingID}, true})
+		out = append(out, noted{"The customer does not belong to this payer.",
+			office.Decision{Act: connector.ActKeep, Record: id, Customer: p.BillingID}, true})
 	}
 	if p != nil && p.Moves.Value != "" {
 		out = append(out, noted{"The customer gets the record's new number.", office.Decision{}, true})
 	}
 	for _, c := range m.Seconds {
-		out = append(out, noted{"The customer " + c + " there is another payer's.", office.Decision{Act: connector.ActTakeBack, Record: id, Customer: c}, false})
+		out = append(out, noted{"The customer " + c + " there is another payer's.",
+			office.Decision{Act: connector.ActTakeBack, Record: id, Customer: c}, false})
 	}
 	if p != nil && p.BillingID != "" {
 		return out
@@ -162,13 +167,16 @@ func (v *visit) decisionAsked(act connector.Act, s shownPayer) (d office.Decisio
 	if connection, id, ok := strings.Cut(v.filled("other"), "/"); ok {
 		d.Other = state.RecordID{Connection: connection, SourceID: id}
 	}
-	if f := office.Acts[act]; f.Asks(office.InputRecord) && d.Other == (state.RecordID{}) || f.Asks(office.InputCustomer) && d.Customer == "" {
+	if f := office.Acts[act]; f.Asks(office.InputRecord) && d.Other == (state.RecordID{}) ||
+		f.Asks(office.InputCustomer) && d.Customer == "" {
 		return d, errOpen
 	}
 	for _, o := range offered {
 		open := o.Other == (state.RecordID{}) && o.Customer == ""
-		if o.Other == d.Other && o.Customer == d.Customer || open && (d.Other == (state.RecordID{}) || d.Other.Connection == s.Connection) {
-			if open && d.Customer != "" && v.pages.limited && !slices.Contains(s.alike, d.Customer) { // its values may be another connection's
+		if o.Other == d.Other && o.Customer == d.Customer || open &&
+			(d.Other == (state.RecordID{}) || d.Other.Connection == s.Connection) {
+			// its values may be another connection's
+			if open && d.Customer != "" && v.pages.limited && !slices.Contains(s.alike, d.Customer) {
 				break
 			}
 			return d, nil
@@ -220,7 +228,8 @@ func (v *visit) addDecision(a *asked, d office.Decision, p office.Proposal) (err
 		}
 	}
 	if d.Act == connector.ActIgnore {
-		a.Parts = append(a.Parts, connector.Map(p.DriftParts(), func(part string) option { return option{Value: part, Label: partWords[part]} })...)
+		a.Parts = append(a.Parts,
+			connector.Map(p.DriftParts(), func(part string) option { return option{Value: part, Label: partWords[part]} })...)
 	}
 	for _, f := range a.Changes {
 		a.Diff = append(a.Diff, side{Label: office.FieldLabel(f.Path), Theirs: f.From, Ours: f.To})
@@ -269,7 +278,8 @@ func (v *visit) tellings(s shownPayer) (out []telling, err error) {
 				return nil, err
 			}
 		}
-		if v.User.Role.May(Operator) && v.pages.cfg.Attention != nil && !slices.ContainsFunc(s.Noted, func(n noted) bool { return n.Ends }) {
+		if v.User.Role.May(Operator) && v.pages.cfg.Attention != nil &&
+			!slices.ContainsFunc(s.Noted, func(n noted) bool { return n.Ends }) {
 			shown.Offers = v.waysOf(s, t, len(shown.Pairs) > 0)
 		}
 		if len(shown.Pairs) > 0 {
@@ -293,7 +303,8 @@ func (v *visit) waysOf(s shownPayer, t office.Telling, paired bool) (out []offer
 			}
 			continue
 		}
-		besides := w.Decision.Act == connector.ActTakeOver || w.Decision.Act == connector.ActReject || w.Decision.Act == connector.ActClose
+		besides := w.Decision.Act == connector.ActTakeOver || w.Decision.Act == connector.ActReject ||
+			w.Decision.Act == connector.ActClose
 		if d == nil || paired && besides || !v.can(*d) || w.Decision.Record == s.id() && !d.may(s) {
 			continue
 		}
@@ -308,7 +319,8 @@ func (v *visit) waysOf(s shownPayer, t office.Telling, paired bool) (out []offer
 		out = append(out, o)
 	}
 	if d := s.notTheHolder(); t.Reason == connector.ReasonKeyDisputed && d.Customer != "" && v.can(*deedFor(d.Act)) {
-		out = slices.Insert(out, min(1, len(out)), offer{Label: "Not this payer's customer…", At: pathOf(d), Asks: true, Act: d.Act, Reason: t.Reason})
+		out = slices.Insert(out, min(1, len(out)),
+			offer{Label: "Not this payer's customer…", At: pathOf(d), Asks: true, Act: d.Act, Reason: t.Reason})
 	}
 	return out
 }

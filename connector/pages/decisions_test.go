@@ -29,7 +29,8 @@ func (h *house) sign(id string) {
 		h.t.Fatal(err)
 	}
 	h.do(func(tx *state.Tx) error {
-		_, err := tx.SaveMandate(connector.Mandate{ID: p.MandateID, CustomerID: p.BillingID, Status: connector.MandateActive}, connector.CauseSweep, "1")
+		_, err := tx.SaveMandate(connector.Mandate{ID: p.MandateID, CustomerID: p.BillingID, Status: connector.MandateActive},
+			connector.CauseSweep, "1")
 		return err
 	})
 }
@@ -66,14 +67,16 @@ func TestARenumberedPayerIsOneTaskWithBothRecordsSideBySide(t *testing.T) {
 	}
 	for _, path := range []string{"/todo/renumbered", oldRecord, newRecord} {
 		page := v.get(path, http.StatusOK)
-		holds(t, page, "Removed from the accounting system", "In the accounting system", "<bdi>HB001</bdi>", "<bdi>HB901</bdi>", "Crumb &amp; Crust Bakery Ltd", "accounts@crumbandcrust.example", "Active",
+		holds(t, page, "Removed from the accounting system", "In the accounting system", "<bdi>HB001</bdi>",
+			"<bdi>HB901</bdi>", "Crumb &amp; Crust Bakery Ltd", "accounts@crumbandcrust.example", "Active",
 			`class="button primary" href="`+takeOver+`"`, "Two different payers…", "Removed for good…")
 		if i, j := strings.Index(page, takeOver), strings.Index(page, oldRecord+"/cancel"); j >= 0 && j < i {
 			t.Errorf("%s offers to cancel the mandate first:\n%s", path, page)
 		}
 		lacks(t, page, "danger primary", "payersync payers moved RECORD", "Keep the mandate, or cancel it?")
 	}
-	holds(t, v.get(oldRecord+"/cancel", http.StatusOK), "The record HB901 Crumb &amp; Crust Bakery Ltd may be this payer under a new number.", takeOver)
+	holds(t, v.get(oldRecord+"/cancel", http.StatusOK),
+		"The record HB901 Crumb &amp; Crust Bakery Ltd may be this payer under a new number.", takeOver)
 	page = h.enter("vera", pages.Viewer).get(newRecord, http.StatusOK)
 	holds(t, page, "Removed from the accounting system", "<bdi>HB001</bdi>")
 	lacks(t, page, "data-act", "accounts@crumbandcrust.example")
@@ -87,15 +90,20 @@ func TestARenumberedPayerKeepsItsCustomerAndMandate(t *testing.T) {
 	writes := h.box.Writes()
 	v := h.enter("olga", pages.Operator)
 	page := v.get(takeOver, http.StatusOK)
-	holds(t, page, "so the payer does not sign again", "Its mandate stays with it", "HB001", "HB901", "Reason, for the audit log")
+	holds(t, page, "so the payer does not sign again", "Its mandate stays with it", "HB001", "HB901",
+		"Reason, for the audit log")
 	form := []string{"other", "quickstart/HB001", "reason", "new numbers since March"}
 	v.post(newRecord+"/take-over", http.StatusConflict, form...) // nobody was shown what it does
-	holds(t, v.post(newRecord+"/take-over", http.StatusConflict, append([]string{"seen", "0"}, form...)...), "It changed while you were reading")
-	v.post(newRecord+"/take-over", http.StatusUnprocessableEntity, "other", "quickstart/HB001", "seen", hidden(t, page, "seen"))
+	holds(t, v.post(newRecord+"/take-over", http.StatusConflict, append([]string{"seen", "0"}, form...)...),
+		"It changed while you were reading")
+	v.post(newRecord+"/take-over", http.StatusUnprocessableEntity, "other", "quickstart/HB001", "seen",
+		hidden(t, page, "seen"))
 	v.get(newRecord+"/take-over?other=quickstart%2FHB002", http.StatusConflict)
 	h.enter("vera", pages.Viewer).post(newRecord+"/take-over", http.StatusForbidden, form...)
-	holds(t, v.post(newRecord+"/take-over", http.StatusOK, append([]string{"seen", hidden(t, page, "seen")}, form...)...), "Saved. The next run sends it. Nothing was sent yet.")
-	if log := h.logged(1); !strings.Contains(log, "olga move customer HB001 HB901") || !strings.Contains(log, "new numbers since March") {
+	holds(t, v.post(newRecord+"/take-over", http.StatusOK, append([]string{"seen", hidden(t, page, "seen")}, form...)...),
+		"Saved. The next run sends it. Nothing was sent yet.")
+	if log := h.logged(1); !strings.Contains(log, "olga move customer HB001 HB901") ||
+		!strings.Contains(log, "new numbers since March") {
 		t.Errorf("the audit log says %q", log)
 	}
 	if n := h.box.Writes() - writes; n != 0 {
@@ -104,7 +112,8 @@ func TestARenumberedPayerKeepsItsCustomerAndMandate(t *testing.T) {
 	h.run(true)
 	after := must(h.ledger.Payer(t.Context(), sample, "HB901"))(t)
 	if after.BillingID != before.BillingID || after.MandateID != before.MandateID {
-		t.Errorf("HB901 has customer %s and mandate %s, want %s and %s", after.BillingID, after.MandateID, before.BillingID, before.MandateID)
+		t.Errorf("HB901 has customer %s and mandate %s, want %s and %s", after.BillingID, after.MandateID, before.BillingID,
+			before.MandateID)
 	}
 	h.recount()
 	lacks(t, v.get("/", http.StatusOK), "/todo/renumbered", "/todo/left_with_mandate")
@@ -118,9 +127,11 @@ func TestTwoPayersThatLookLikeARenumberedOneAreToldApartAndThatIsTakenBack(t *te
 	customer := must(h.ledger.Payer(t.Context(), sample, "HB001"))(t).BillingID
 	reject := newRecord + "/reject"
 	page := v.get(reject+"?customer="+customer, http.StatusOK)
-	holds(t, v.post(reject, http.StatusOK, "customer", customer, "seen", hidden(t, page, "seen"), "reason", "another company"), "Saved.", "Take the decision back…")
+	holds(t, v.post(reject, http.StatusOK, "customer", customer, "seen", hidden(t, page, "seen"), "reason",
+		"another company"), "Saved.", "Take the decision back…")
 	page = v.get(newRecord+"/take-back?customer="+customer, http.StatusOK)
-	holds(t, v.post(newRecord+"/take-back", http.StatusOK, "customer", customer, "seen", hidden(t, page, "seen"), "reason", "the same after all"), "Nothing was sent.")
+	holds(t, v.post(newRecord+"/take-back", http.StatusOK, "customer", customer, "seen", hidden(t, page, "seen"), "reason",
+		"the same after all"), "Nothing was sent.")
 	holds(t, v.get("/todo/renumbered", http.StatusOK), takeOver)
 	page = v.get(reject+"?customer="+customer, http.StatusOK)
 	v.post(reject, http.StatusOK, "customer", customer, "seen", hidden(t, page, "seen"), "reason", "another company")

@@ -16,18 +16,26 @@ import (
 var deeds = slices.Concat([]deed{
 	{act: connector.ActRequest, name: "request", sends: true, asks: isCancelled, may: mayRequest},
 	{act: connector.ActCancel, name: "cancel", sends: true, asks: always, may: func(s shownPayer) bool { return s.Live }},
-	{act: connector.ActReinstate, name: "reinstate", label: "Bring the mandate back…", sends: true, asks: always, may: func(s shownPayer) bool { return s.Cancelled && !s.Facts.Left }},
-	{act: connector.ActRetry, name: "retry", asks: never, may: func(s shownPayer) bool { return len(s.Attention) > 0 && !s.Facts.GivenUp && !s.Facts.Left }},
+	{act: connector.ActReinstate, name: "reinstate", label: "Bring the mandate back…", sends: true, asks: always,
+		may: func(s shownPayer) bool { return s.Cancelled && !s.Facts.Left }},
+	{act: connector.ActRetry, name: "retry", asks: never,
+		may: func(s shownPayer) bool { return len(s.Attention) > 0 && !s.Facts.GivenUp && !s.Facts.Left }},
 	{act: connector.ActClose, name: "close", label: "Leave as it is…", asks: always, may: mayClose},
 	{act: connector.ActGiveUp, name: "hold", label: "Give up…", asks: always, may: mayGiveUp},
 	{act: connector.ActTakeUp, name: "release", asks: always, may: func(s shownPayer) bool { return s.Facts.GivenUp }},
-	{act: connector.ActStopLetters, name: "stop", label: "Stop reminders…", asks: always, may: func(s shownPayer) bool { return s.BillingID != "" && !s.Facts.Left && s.Stop == nil }},
+	{act: connector.ActStopLetters, name: "stop", label: "Stop reminders…", asks: always,
+		may: func(s shownPayer) bool { return s.BillingID != "" && !s.Facts.Left && s.Stop == nil }},
 	{act: connector.ActAllowLetters, name: "resume", asks: always, may: func(s shownPayer) bool { return s.Stop != nil }},
-	{act: connector.ActResume, name: "revive", label: "The address works…", asks: always, may: func(s shownPayer) bool { return len(s.decisionsFor(connector.ActResume)) > 0 }},
-	{act: connector.ActUndo, name: "undo", label: "Put back before our last update…", sends: true, asks: always, may: func(s shownPayer) bool { return s.Undo != 0 }},
-	{act: connector.ActAsk, name: "ask", asks: never, may: func(s shownPayer) bool { return s.mayBeAsked() && !s.isAsked() }},
-	{act: connector.ActAskNot, name: "ask-not", asks: never, may: func(s shownPayer) bool { return s.mayBeAsked() && s.isAsked() }},
-	{act: connector.ActAskByRule, name: "ask-rule", asks: never, may: func(s shownPayer) bool { return s.Asking.Decision != connector.AskByRule }},
+	{act: connector.ActResume, name: "revive", label: "The address works…", asks: always,
+		may: func(s shownPayer) bool { return len(s.decisionsFor(connector.ActResume)) > 0 }},
+	{act: connector.ActUndo, name: "undo", label: "Put back before our last update…", sends: true, asks: always,
+		may: func(s shownPayer) bool { return s.Undo != 0 }},
+	{act: connector.ActAsk, name: "ask", asks: never,
+		may: func(s shownPayer) bool { return s.mayBeAsked() && !s.isAsked() }},
+	{act: connector.ActAskNot, name: "ask-not", asks: never,
+		may: func(s shownPayer) bool { return s.mayBeAsked() && s.isAsked() }},
+	{act: connector.ActAskByRule, name: "ask-rule", asks: never,
+		may: func(s shownPayer) bool { return s.Asking.Decision != connector.AskByRule }},
 }, decisions)
 
 func always(shownPayer) bool { return true }
@@ -40,7 +48,8 @@ func mayRequest(s shownPayer) bool {
 }
 
 func mayClose(s shownPayer) bool {
-	return slices.ContainsFunc(s.Attention, func(a state.AttentionRow) bool { return syncer.Closable(connector.Reason(a.Reason)) })
+	return slices.ContainsFunc(s.Attention,
+		func(a state.AttentionRow) bool { return syncer.Closable(connector.Reason(a.Reason)) })
 }
 
 func mayGiveUp(s shownPayer) bool {
@@ -117,7 +126,8 @@ func (v *visit) perform(d deed, s shownPayer, reason string) (string, error) {
 	of, err := v.decisionOf(d, s)
 	switch {
 	case errors.Is(err, errOpen):
-		return "", errNothingDone("The form names no customer and no record.", "Go back, and name the customer or the record.")
+		return "", errNothingDone("The form names no customer and no record.",
+			"Go back, and name the customer or the record.")
 	case err != nil:
 		return "", err
 	case d.act == connector.ActIgnore && len(of.Parts) == 0:

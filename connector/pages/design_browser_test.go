@@ -79,7 +79,8 @@ func TestThePartsOfThePagesLookAsBeforeInABrowser(t *testing.T) {
 			before, now := strings.Split(string(was), "\n"), strings.Split(is, "\n")
 			gone := slices.DeleteFunc(slices.Clone(before), func(line string) bool { return slices.Contains(now, line) })
 			come := slices.DeleteFunc(now, func(line string) bool { return slices.Contains(before, line) })
-			t.Errorf("at %s the parts look otherwise. Before:\n%s\nNow:\n%s", l, strings.Join(gone, "\n"), strings.Join(come, "\n"))
+			t.Errorf("at %s the parts look otherwise. Before:\n%s\nNow:\n%s", l, strings.Join(gone, "\n"),
+				strings.Join(come, "\n"))
 		}
 	}
 }
@@ -90,7 +91,8 @@ func TestOnlyTheDemoShowsTheParts(t *testing.T) {
 	holds(t, h.enter("anna", pages.Viewer).get("/design", http.StatusOK), "Parts of the pages", `<ol class="card stages">`)
 	h.stranger().get("/design", http.StatusUnauthorized)
 	real := must(pages.New(pages.Config{Ledger: h.ledger}))(t)
-	if w := (request{method: http.MethodGet, path: "/design", cookie: cookieOf(t, h.ledger, real, pages.Admin, nil)}).to(t, real); w.Code != http.StatusNotFound {
+	if w := (request{method: http.MethodGet, path: "/design", cookie: cookieOf(t, h.ledger, real, pages.Admin, nil)}).to(t,
+		real); w.Code != http.StatusNotFound {
 		t.Errorf("an installation answers %d", w.Code)
 	}
 }

@@ -14,7 +14,8 @@ import (
 // A device cookie proves an earlier sign-in of a user with this browser (OWASP, "device cookies"). It replaces no
 // password. Its holder has a separate counter and queue, so attacks by strangers do not lock the user out.
 const (
-	deviceTries   = 10                   // all wrong passwords allowed with one cookie; afterwards its holder is a stranger
+	// all wrong passwords allowed with one cookie; afterwards its holder is a stranger
+	deviceTries   = 10
 	deviceFor     = 180 * 24 * time.Hour // a cookie's life; each sign-in makes another
 	deviceUsers   = 4                    // users of one browser, each with an entry in the cookie
 	deviceDivider = "~"                  // between the entries
@@ -29,7 +30,8 @@ type device struct {
 // deviceCookie returns the cookie with a browser's entries.
 func (p *Pages) deviceCookie(entries []string) *http.Cookie {
 	return &http.Cookie{ //nolint:gosec // Secure wherever there is TLS
-		Name: p.logins.Cookie.Name + "-device", Value: strings.Join(entries, deviceDivider), Path: "/", MaxAge: int(deviceFor / time.Second),
+		Name: p.logins.Cookie.Name + "-device", Value: strings.Join(entries, deviceDivider), Path: "/",
+		MaxAge:   int(deviceFor / time.Second),
 		HttpOnly: true, Secure: p.cfg.Secure, SameSite: http.SameSiteStrictMode,
 	}
 }
@@ -59,7 +61,8 @@ func (p *Pages) validDevice(entry, name string, password connector.Secret, now t
 	if len(parts) != 3 {
 		return device{}
 	}
-	right := subtle.ConstantTimeCompare([]byte(parts[2]), []byte(p.deviceSignature(name, password, parts[0], parts[1]))) == 1
+	right := subtle.ConstantTimeCompare([]byte(parts[2]),
+		[]byte(p.deviceSignature(name, password, parts[0], parts[1]))) == 1
 	until, err := strconv.ParseInt(parts[0], 10, 64)
 	if expires := time.Unix(until, 0); right && err == nil && !password.IsZero() && now.Before(expires) {
 		return device{nonce: parts[1], expires: expires}
@@ -73,7 +76,8 @@ func (p *Pages) deviceSignature(name string, password connector.Secret, expires,
 }
 
 // keepDevice replaces the user's entry in the browser's cookie after a sign-in. It keeps the entries of other users.
-func (p *Pages) keepDevice(w http.ResponseWriter, r *http.Request, name string, password connector.Secret, now time.Time) {
+func (p *Pages) keepDevice(w http.ResponseWriter, r *http.Request, name string, password connector.Secret,
+	now time.Time) {
 	expires, nonce := strconv.FormatInt(now.Add(deviceFor).Unix(), 10), rand.Text()
 	entries := []string{strings.Join([]string{expires, nonce, p.deviceSignature(name, password, expires, nonce)}, ".")}
 	for _, entry := range p.deviceEntries(r) {

@@ -84,7 +84,8 @@ type attempt struct {
 
 // enter counts an attempt before the password check, so simultaneous attempts count too. It returns the time for the
 // client to wait instead; 0 for none.
-func (d *Door) enter(ctx context.Context, name, network string, known device, now time.Time) (a attempt, wait time.Duration, err error) {
+func (d *Door) enter(ctx context.Context, name, network string, known device, now time.Time) (a attempt,
+	wait time.Duration, err error) {
 	if known.nonce != "" {
 		a = attempt{from: office.KnownDevice, device: d.ledger.SignInHash("device counter", known.nonce)}
 		var left bool
@@ -99,7 +100,8 @@ func (d *Door) enter(ctx context.Context, name, network string, known device, no
 	return d.enterAsStranger(ctx, name, network, now)
 }
 
-func (d *Door) enterAsStranger(ctx context.Context, name, network string, now time.Time) (a attempt, wait time.Duration, err error) {
+func (d *Door) enterAsStranger(ctx context.Context, name, network string, now time.Time) (a attempt, wait time.Duration,
+	err error) {
 	a = d.stranger(name, network)
 	if d.shared() { // clients that have to wait must not hold up the account's writes
 		rows, err := d.ledger.SignInAttemptsOf(ctx, a.names(), now)

@@ -26,7 +26,8 @@ func TestCountersStayBoundedWhateverNamesAndAddressesCome(t *testing.T) {
 	now := time.Now()
 	for i := range 60_000 {
 		at := now.Add(time.Duration(i) * time.Millisecond)
-		a, _, err := d.enter(context.Background(), fmt.Sprintf("name %d", i), fmt.Sprintf("2001:db8:%x:%x::/64", i/100, i), device{}, at)
+		a, _, err := d.enter(context.Background(), fmt.Sprintf("name %d", i), fmt.Sprintf("2001:db8:%x:%x::/64", i/100, i),
+			device{}, at)
 		if err != nil {
 			t.Fatal(err)
 		}

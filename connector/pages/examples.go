@@ -44,23 +44,29 @@ func (v *visit) examples() error {
 		Rows     []exampleRow
 	}
 	page.Language = language
-	page.Choices = append(page.Choices, connector.Map(languages, func(l string) choice { return choice{l, v.with("language", l), l == language} })...)
+	page.Choices = append(page.Choices,
+		connector.Map(languages, func(l string) choice { return choice{l, v.with("language", l), l == language} })...)
 	for _, kind := range office.LetterKinds {
 		letter, err := desk.Example(kind, language)
 		if err != nil {
 			return err
 		}
-		page.Rows = append(page.Rows, exampleRow{kind, letter.Subject, strings.Split(letter.Text, "\n"), "/mandates/letters/example/" + string(kind) + "/" + language})
+		page.Rows = append(page.Rows,
+			exampleRow{kind, letter.Subject, strings.Split(letter.Text, "\n"), "/mandates/letters/example/" + string(kind) +
+				"/" + language})
 	}
 	return v.show("examples", "Example letters", page)
 }
 
-var noExample = problem{Status: http.StatusNotFound, Title: "There is no such letter", Sentence: "No letter of this kind is written in this language.", Next: "Choose an example on the page of letters.", Path: "/mandates/letters"}
+var noExample = problem{Status: http.StatusNotFound, Title: "There is no such letter",
+	Sentence: "No letter of this kind is written in this language.", Next: "Choose an example on the page of letters.",
+	Path: "/mandates/letters"}
 
 // example shows such a letter as mail programs do.
 func (v *visit) example() error {
 	desk, kind, language := v.pages.cfg.Letters, letters.Kind(v.PathValue("kind")), v.PathValue("language")
-	if desk == nil || desk.Example == nil || !slices.Contains(office.LetterKinds, kind) || !slices.Contains(desk.Desk.Settings.Languages, language) {
+	if desk == nil || desk.Example == nil || !slices.Contains(office.LetterKinds, kind) ||
+		!slices.Contains(desk.Desk.Settings.Languages, language) {
 		return noExample
 	}
 	letter, err := desk.Example(kind, language)
@@ -83,7 +89,9 @@ func (v *visit) prepared() error {
 	}
 	x, has := next[id]
 	if !has || x.What != letters.Due && x.What != letters.Waits {
-		return problem{Status: http.StatusNotFound, Title: "There is no such letter", Sentence: "No letter to this payer is prepared.", Next: "The page of letters lists those that are.", Path: "/mandates/letters"}
+		return problem{Status: http.StatusNotFound, Title: "There is no such letter",
+			Sentence: "No letter to this payer is prepared.", Next: "The page of letters lists those that are.",
+			Path: "/mandates/letters"}
 	}
 	html, err := desk.HTML(v.Context(), x)
 	if err != nil {

@@ -19,7 +19,8 @@ func TestPagesThatBeginEmptyAreSoundWhenFilledInABrowser(t *testing.T) {
 	town := newTown(t)
 	post, _ := newPost(t)
 	now := post.ledger.Now()
-	post.receive(state.Delivery{Key: "event:e1", Type: "customer.updated", State: connector.InboxIgnored, Body: []byte("{}")})
+	post.receive(state.Delivery{Key: "event:e1", Type: "customer.updated", State: connector.InboxIgnored,
+		Body: []byte("{}")})
 	post.do(func(tx *state.Tx) error {
 		return tx.AddRefusals([]state.Refusals{
 			state.NewRefusals("signature_failed", 1204, now, now), state.NewRefusals("too_large", 2, now, now),
@@ -32,10 +33,12 @@ func TestPagesThatBeginEmptyAreSoundWhenFilledInABrowser(t *testing.T) {
 		post.signIn(b, "olga", pages.Operator)
 		b.open("/webhooks")
 		b.stop("Refused in the last 7 days", "1,204", "Send a test")
-		post.tested = office.Tested{OK: true, Detail: "a signed test delivery came to this ledger through https://pay.example/hook"}
+		post.tested = office.Tested{OK: true,
+			Detail: "a signed test delivery came to this ledger through https://pay.example/hook"}
 		b.press("form[action='/webhooks'] button")
 		b.stop("A signed test delivery came to this ledger through https://pay.example/hook.")
-		post.tested = office.Tested{Detail: "https://pay.example/hook answered 401 to a signed test delivery", Next: "that is the answer to another secret"}
+		post.tested = office.Tested{Detail: "https://pay.example/hook answered 401 to a signed test delivery",
+			Next: "that is the answer to another secret"}
 		b.answered(http.StatusBadGateway, "form[action='/webhooks'] button")
 		b.stop("The test delivery did not arrive", "answered 401", "That is the answer to another secret.")
 		b.name = "examples-" + l.String()

@@ -18,7 +18,8 @@ func partly(t *testing.T, address, path, kind string, closes bool) (status int, 
 	t.Helper()
 	conn := must((&net.Dialer{}).DialContext(context.Background(), "tcp", address))(t).(*net.TCPConn)
 	defer func() { _ = conn.Close() }()
-	_, err := io.WriteString(conn, "POST "+path+" HTTP/1.1\r\nHost: "+address+"\r\nSec-Fetch-Site: same-origin\r\nContent-Type: "+kind+"\r\nContent-Length: 500\r\n\r\n--x\r\nname=anna&pass")
+	_, err := io.WriteString(conn,
+		"POST "+path+" HTTP/1.1\r\nHost: "+address+"\r\nSec-Fetch-Site: same-origin\r\nContent-Type: "+kind+"\r\nContent-Length: 500\r\n\r\n--x\r\nname=anna&pass")
 	if err == nil && closes {
 		err = conn.CloseWrite()
 	}
@@ -48,15 +49,19 @@ func TestAFormThatDoesNotArriveIsRefusedAsOne(t *testing.T) {
 	address := slow.Listener.Addr().String()
 	const form = "application/x-www-form-urlencoded"
 	for path, kind := range map[string]string{
-		"/signin": form, "/signin/invited/x": form, "/signin/once/x": form, "/signin/oidc/callback": form, "/signout": form, "/runs": form, "/settings/password": form, "/mapping/" + sample: form,
-		"/mandates/letters/bounced": "multipart/form-data; boundary=x", "/signin?multipart": "multipart/form-data; boundary=x",
+		"/signin": form, "/signin/invited/x": form, "/signin/once/x": form, "/signin/oidc/callback": form, "/signout": form,
+		"/runs": form, "/settings/password": form, "/mapping/" + sample: form,
+		"/mandates/letters/bounced": "multipart/form-data; boundary=x",
+		"/signin?multipart":         "multipart/form-data; boundary=x",
 	} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
-			if status, body := partly(t, address, path, kind, false); status != http.StatusRequestTimeout || !strings.Contains(body, "did not arrive in time") {
+			if status, body := partly(t, address, path, kind, false); status != http.StatusRequestTimeout ||
+				!strings.Contains(body, "did not arrive in time") {
 				t.Errorf("a slow form is answered %d:\n%s", status, body)
 			}
-			if status, body := partly(t, address, path, kind, true); status != http.StatusBadRequest || !strings.Contains(body, "arrived incomplete") {
+			if status, body := partly(t, address, path, kind, true); status != http.StatusBadRequest ||
+				!strings.Contains(body, "arrived incomplete") {
 				t.Errorf("a form that breaks off is answered %d:\n%s", status, body)
 			}
 		})

@@ -21,11 +21,13 @@ func crowded(t *testing.T, payers int) *house {
 	h.crowd(payers)
 	books := string(must(os.ReadFile(h.file))(t))
 	for n := range 400 {
-		books = strings.Replace(books, fmt.Sprintf(",Bakery %d Limited,", n+1), fmt.Sprintf(",Bakery %d of Leeds and Bradford Limited,", n+1), 1)
+		books = strings.Replace(books, fmt.Sprintf(",Bakery %d Limited,", n+1),
+			fmt.Sprintf(",Bakery %d of Leeds and Bradford Limited,", n+1), 1)
 	}
 	for i := range 300 {
 		name := fmt.Sprintf("Tideswell Bakery %d Ltd", i)
-		books += fmt.Sprintf("M%03d,%s,Ann,accounts%d@tideswell.example,,4 Harbour Street,Whitby,YO21 3CK,,,,Active,\n", i, name, i)
+		books += fmt.Sprintf("M%03d,%s,Ann,accounts%d@tideswell.example,,4 Harbour Street,Whitby,YO21 3CK,,,,Active,\n", i,
+			name, i)
 		if i%10 == 9 {
 			name = fmt.Sprintf("Ashcombe Cakes %d", i)
 		}
@@ -42,7 +44,8 @@ func crowded(t *testing.T, payers int) *house {
 // No page is longer than eight screens of a phone, however much there is to show: the rest is on further pages, or folded.
 func TestNoPageIsLongerThanEightScreensOfAPhone(t *testing.T) {
 	h := crowded(t, *crowdedPayers)
-	paths := append(readPaths(), "/plans/3", "/payers?by=name", "/todo/likeness", "/mandates/report?stage=active", "/mandates?show=7", "/none")
+	paths := append(readPaths(), "/plans/3", "/payers?by=name", "/todo/likeness", "/mandates/report?stage=active",
+		"/mandates?show=7", "/none")
 	for _, l := range []look{{width: 390}, {width: 1280}} {
 		b := h.browse(l)
 		h.signIn(b, "anna", pages.Admin)

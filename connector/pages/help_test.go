@@ -9,8 +9,10 @@ import (
 
 // guidesOfTests have everything that guides are made of.
 var guidesOfTests = []pages.Guide{
-	{Name: "pages", Title: "The pages", Readers: "accountants", HTML: `<h1>The pages</h1><p>Read <a href="/help/letters"><code>payersync help letters</code></a> next.</p>`},
-	{Name: "letters", Title: "Letters", Readers: "accountants", HTML: `<h1>Letters</h1><table><thead><tr><th>command</th><th>it does</th></tr></thead><tbody><tr><td><code>payersync mandates handover --for excel-de</code></td><td>writes a list</td></tr></tbody></table><ol><li>First</li><li>Then</li></ol><pre><code>letters:
+	{Name: "pages", Title: "The pages", Readers: "accountants",
+		HTML: `<h1>The pages</h1><p>Read <a href="/help/letters"><code>payersync help letters</code></a> next.</p>`},
+	{Name: "letters", Title: "Letters", Readers: "accountants",
+		HTML: `<h1>Letters</h1><table><thead><tr><th>command</th><th>it does</th></tr></thead><tbody><tr><td><code>payersync mandates handover --for excel-de</code></td><td>writes a list</td></tr></tbody></table><ol><li>First</li><li>Then</li></ol><pre><code>letters:
   from: &quot;Harbour Bakery accounts &lt;accounts@harbour.example&gt;&quot; # a long line that has to be broken on a narrow screen</code></pre>`},
 }
 

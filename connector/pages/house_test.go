@@ -82,15 +82,21 @@ func newHouseOf(t testing.TB, folder string, now func() time.Time, letters func(
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		statetest.New(t, path)
 	}
-	h := &house{t: t, tested: office.Tested{OK: true, Detail: "a signed test delivery came"}, file: path + ".csv", box: sandbox.New(sandbox.Options{ClientID: "app-1", ClientSecret: connector.NewSecret("app-secret"), TokenLife: 24 * time.Hour, Now: now})}
+	h := &house{t: t, tested: office.Tested{OK: true, Detail: "a signed test delivery came"}, file: path + ".csv",
+		box: sandbox.New(sandbox.Options{ClientID: "app-1", ClientSecret: connector.NewSecret("app-secret"),
+			TokenLife: 24 * time.Hour, Now: now})}
 	h.ledger = must(state.Open(context.Background(), state.Options{Path: path, KeyFile: path + ".key", Now: now}))(t)
 	t.Cleanup(func() { _ = h.ledger.Close() })
 	h.service = must(billing.New(billing.Config{
-		BaseURL: "http://localhost/api", ClientID: "app-1", ClientSecret: connector.NewSecret("app-secret"), RedirectURL: "https://app.example.com/signed",
-		Dialect: billing.Standard(), HTTP: transport.New(transport.Options{Base: h.box.RoundTripper(), Retries: -1, Now: now}), Now: now,
+		BaseURL: "http://localhost/api", ClientID: "app-1", ClientSecret: connector.NewSecret("app-secret"),
+		RedirectURL: "https://app.example.com/signed",
+		Dialect:     billing.Standard(),
+		HTTP:        transport.New(transport.Options{Base: h.box.RoundTripper(), Retries: -1, Now: now}), Now: now,
 	}))(t)
-	h.reader = &reconcile.Reconciler{Ledger: h.ledger, Billing: billing.Watcher{Client: h.service}, Lookup: reconcile.Lookup{MaxAge: 24 * time.Hour, Quarantine: 15 * time.Minute}}
-	h.syncer = &syncer.Syncer{Ledger: h.ledger, Billing: h.service, Reconciler: h.reader, Settings: syncer.Settings{Workers: 1, Adopt: syncer.AdoptPropose}}
+	h.reader = &reconcile.Reconciler{Ledger: h.ledger, Billing: billing.Watcher{Client: h.service},
+		Lookup: reconcile.Lookup{MaxAge: 24 * time.Hour, Quarantine: 15 * time.Minute}}
+	h.syncer = &syncer.Syncer{Ledger: h.ledger, Billing: h.service, Reconciler: h.reader,
+		Settings: syncer.Settings{Workers: 1, Adopt: syncer.AdoptPropose}}
 	h.books(must(fs.ReadFile(configs.FS, "quickstart/customers.csv"))(t))
 	h.acts = &office.Mandates{Ledger: h.ledger, Syncer: h.syncer, Billing: h.service, WhenCreated: "same"}
 	h.standings, h.fetcher = &office.Standings{Ledger: h.ledger}, &office.Fetcher{}
@@ -105,10 +111,12 @@ func newHouseOf(t testing.TB, folder string, now func() time.Time, letters func(
 		Standings: h.standings, Fetcher: h.fetcher,
 		Ledger: h.ledger, Lists: &office.Lists{Ledger: h.ledger}, Connections: []string{sample},
 		Expected: func() condition.Expected { return condition.Expected{Webhooks: true, Command: written} }, Report: h.report,
-		Mandates:  h.acts,
-		Attention: &office.Attention{Ledger: h.ledger, Syncer: h.syncer, Stored: func(context.Context, string) (syncer.Connection, error) { return h.conn, nil }},
-		Matches:   h.matches(),
-		Moves:     &office.Moves{Ledger: h.ledger, Syncer: h.syncer, Stored: func(context.Context, string) (syncer.Connection, error) { return h.conn, nil }},
+		Mandates: h.acts,
+		Attention: &office.Attention{Ledger: h.ledger, Syncer: h.syncer,
+			Stored: func(context.Context, string) (syncer.Connection, error) { return h.conn, nil }},
+		Matches: h.matches(),
+		Moves: &office.Moves{Ledger: h.ledger, Syncer: h.syncer,
+			Stored: func(context.Context, string) (syncer.Connection, error) { return h.conn, nil }},
 		Explain: func(context.Context, string) (office.Explainer, error) {
 			return office.Explainer{Mapping: h.conn.Mapping, NotSent: billing.Standard().NotCarried}, nil
 		},
@@ -143,7 +151,8 @@ func (h *house) books(csv []byte) {
 	info := must(source.Describe(context.Background()))(h.t)
 	info.Organisation = "harbour-books"
 	text := must(fs.ReadFile(configs.FS, "quickstart/mapping.yaml"))(h.t)
-	h.conn = syncer.Connection{Name: sample, Source: source, Info: info, Mapping: must(mapping.Load("mapping.yaml", text, info))(h.t)}
+	h.conn = syncer.Connection{Name: sample, Source: source, Info: info,
+		Mapping: must(mapping.Load("mapping.yaml", text, info))(h.t)}
 }
 
 // run makes a run, and approves its plan if it may.
@@ -151,7 +160,8 @@ func (h *house) run(approve bool) syncer.Result {
 	h.t.Helper()
 	defer h.letters.Renew()
 	return must(h.syncer.Run(context.Background(), h.conn, syncer.Options{
-		Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test", Approve: func(state.Plan) (bool, error) { return approve, nil },
+		Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test",
+		Approve: func(state.Plan) (bool, error) { return approve, nil },
 	}))(h.t)
 }
 
@@ -239,6 +249,7 @@ func holds(t testing.TB, page string, want ...string) {
 // written writes a step as the command line does.
 func written(s connector.Step) string {
 	return strings.TrimSpace("payersync " + map[connector.Do]string{
-		connector.DoCheck: "check", connector.DoInit: "init FOLDER", connector.DoOpenPages: "pages link", connector.DoPlan: "plan", connector.DoSend: "backfill", connector.DoSubscribe: "webhooks subscribe",
+		connector.DoCheck: "check", connector.DoInit: "init FOLDER", connector.DoOpenPages: "pages link",
+		connector.DoPlan: "plan", connector.DoSend: "backfill", connector.DoSubscribe: "webhooks subscribe",
 	}[s.Do] + " " + s.Connection)
 }

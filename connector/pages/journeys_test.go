@@ -21,10 +21,12 @@ import (
 	"payersync/state"
 )
 
-var everyWalk = flag.Bool("every-walk", false, "go the journeys in a browser in all ways, and look at the pages as every role")
+var everyWalk = flag.Bool("every-walk", false,
+	"go the journeys in a browser in all ways, and look at the pages as every role")
 
 // walks are the ways in which a journey can be gone. Every two of script, width and scheme meet in one.
-var walks = []look{{width: 1280}, {width: 1280, dark: true, noScript: true}, {width: 390, noScript: true}, {width: 390, dark: true}}
+var walks = []look{{width: 1280}, {width: 1280, dark: true, noScript: true}, {width: 390, noScript: true},
+	{width: 390, dark: true}}
 
 // fewWalks are those in which it is gone unless all are asked for.
 var fewWalks = []look{{width: 1280}, {width: 390, dark: true, noScript: true}}
@@ -78,7 +80,9 @@ func (b *tab) until(text, link string) {
 		}
 		if b.noScript {
 			b.press(link)
-		} else if err := chromedp.Do(b.ctx, chromedp.Evaluate[chromedp.Void]("new Promise(r => setTimeout(r, 100)).then(() => 0)", chromedp.EvalAwaitPromise)); err != nil && b.ctx.Err() != nil {
+		} else if err := chromedp.Do(b.ctx,
+			chromedp.Evaluate[chromedp.Void]("new Promise(r => setTimeout(r, 100)).then(() => 0)",
+				chromedp.EvalAwaitPromise)); err != nil && b.ctx.Err() != nil {
 			b.t.Fatal(err)
 		}
 	}
@@ -134,7 +138,8 @@ func TestAViewerSeesNoAddressAndMayDoNothingInABrowser(t *testing.T) {
 				}
 			case method == http.MethodPost && row.role != pages.Viewer:
 				b.open("/")
-				answer, err := chromedp.RunResponse(b.ctx, chromedp.Evaluate[chromedp.Void](`(() => { const f = document.createElement("form"); f.method = "post"; f.action = `+strconv.Quote(row.path)+`; document.body.append(f); f.submit() })()`))
+				answer, err := chromedp.RunResponse(b.ctx,
+					chromedp.Evaluate[chromedp.Void](`(() => { const f = document.createElement("form"); f.method = "post"; f.action = `+strconv.Quote(row.path)+`; document.body.append(f); f.submit() })()`))
 				if err != nil || answer.Status != http.StatusForbidden {
 					t.Errorf("%s was answered %+v, want 403: %v", pattern, answer, err)
 					continue
@@ -180,7 +185,8 @@ func TestARunIsStartedAndFollowedToItsEndInABrowser(t *testing.T) {
 func TestADeliveryIsReadAgainAndClosedInABrowser(t *testing.T) {
 	journey(t, "delivery", func(h *house) {
 		h.run(true)
-		h.receive(state.Delivery{Key: "event:e1#1", Type: "odd", State: connector.InboxQuarantined, Detail: "It names no customer.", Body: []byte(`{"who":{"ref":"<script>alert(1)</script>"}}`)})
+		h.receive(state.Delivery{Key: "event:e1#1", Type: "odd", State: connector.InboxQuarantined,
+			Detail: "It names no customer.", Body: []byte(`{"who":{"ref":"<script>alert(1)</script>"}}`)})
 	}, func(h *house, b *tab) {
 		h.signIn(b, "ada", pages.Admin)
 		b.open("/webhooks")

@@ -83,7 +83,8 @@ type undecidedRow struct {
 
 // kindWords are the names of letters.
 var kindWords = map[letters.Kind]string{
-	letters.Invitation: "Invitation", letters.Reminder: "Reminder", letters.LastCall: "Last reminder", letters.Replaced: "New signing link",
+	letters.Invitation: "Invitation", letters.Reminder: "Reminder", letters.LastCall: "Last reminder",
+	letters.Replaced: "New signing link",
 }
 
 // letterKind returns the name of a letter, planned or stored.
@@ -133,7 +134,8 @@ func (v *visit) letters() error {
 // lettersPage returns the page for a look's result, if letters are on.
 func (v *visit) lettersPage(look func(context.Context) (*letters.Plan, error)) (*lettersPage, error) {
 	desk := v.pages.cfg.Letters
-	page := &lettersPage{Off: !desk.On(), Examples: desk != nil && desk.Example != nil, Operator: v.User.Role.May(Operator), Several: len(v.pages.cfg.Connections) > 1, Names: v.pages.cfg.Connections}
+	page := &lettersPage{Off: !desk.On(), Examples: desk != nil && desk.Example != nil,
+		Operator: v.User.Role.May(Operator), Several: len(v.pages.cfg.Connections) > 1, Names: v.pages.cfg.Connections}
 	if page.Off {
 		if desk != nil {
 			page.Sender = desk.Desk.Settings.Sender
@@ -148,7 +150,8 @@ func (v *visit) lettersPage(look func(context.Context) (*letters.Plan, error)) (
 	if page.Pauses, err = desk.Pauses(ctx); err != nil {
 		return nil, err
 	}
-	page.Counts, page.Due, page.Waiting = office.CountLetters(page.Plan), page.Plan.Count(letters.Due, ""), len(page.Plan.Batch.Letters)
+	page.Counts, page.Due, page.Waiting = office.CountLetters(page.Plan), page.Plan.Count(letters.Due, ""),
+		len(page.Plan.Batch.Letters)
 	page.Held = page.Plan.Count(letters.Waits, "") - page.Waiting
 	page.Tomorrow = page.Plan.At.AddDate(0, 0, 1).Format(time.DateOnly)
 	if !page.Operator {
@@ -232,7 +235,8 @@ func (v *visit) addAlone(page *lettersPage) error {
 		if err != nil {
 			return err
 		}
-		page.Alone = append(page.Alone, aloneRow{text, upper(row.Why.Sentence()) + ".", page.Plan.Alone([]state.RecordID{row.RecordID}).Hash})
+		page.Alone = append(page.Alone,
+			aloneRow{text, upper(row.Why.Sentence()) + ".", page.Plan.Alone([]state.RecordID{row.RecordID}).Hash})
 	}
 	return nil
 }
@@ -252,7 +256,8 @@ func (v *visit) addUndecided(page *lettersPage) error {
 	}
 	labels, err := v.ledger().LabelsOf(v.Context(), ids)
 	for i, t := range found {
-		row := undecidedRow{Letter: t, Path: payerPath(t.RecordID), Name: labels[ids[i]].Name, Unclear: t.State == state.MessageUnclear, Said: chip{"✕", "Refused", stopped}}
+		row := undecidedRow{Letter: t, Path: payerPath(t.RecordID), Name: labels[ids[i]].Name,
+			Unclear: t.State == state.MessageUnclear, Said: chip{"✕", "Refused", stopped}}
 		switch t.State {
 		case state.MessageUnclear:
 			row.Said = chip{"?", "Delivery unknown", waits}
@@ -271,7 +276,9 @@ func (v *visit) desk() (*office.Letters, operator, error) {
 		return nil, by, err
 	}
 	if !v.pages.cfg.Letters.On() {
-		return nil, by, problem{Status: http.StatusConflict, Title: "Letters are off", Sentence: "payersync sends no letters, so nothing was changed.", Next: "The operator of payersync turns them on with letters.sender in the configuration."}
+		return nil, by, problem{Status: http.StatusConflict, Title: "Letters are off",
+			Sentence: "payersync sends no letters, so nothing was changed.",
+			Next:     "The operator of payersync turns them on with letters.sender in the configuration."}
 	}
 	return v.pages.cfg.Letters, by, nil
 }
@@ -290,7 +297,8 @@ func (v *visit) approveLetters() error {
 		return err
 	}
 	v.changed()
-	return v.done(connector.Plural(n, "letter")+" approved. Nothing was sent yet: payersync sends them during the hours for letters, after a last check of each payer.", "/mandates/letters")
+	return v.done(connector.Plural(n,
+		"letter")+" approved. Nothing was sent yet: payersync sends them during the hours for letters, after a last check of each payer.", "/mandates/letters")
 }
 
 // staleLetters answers a visitor with an outdated list of letters, and shows the new list.
@@ -320,15 +328,19 @@ func (v *visit) approveAlone() error {
 		return err
 	}
 	connection, id, _ := strings.Cut(v.filled("payer"), "/")
-	_, err = desk.ApproveAlone(v.Context(), []state.RecordID{{Connection: connection, SourceID: id}}, v.filled("shown"), id, by)
+	_, err = desk.ApproveAlone(v.Context(), []state.RecordID{{Connection: connection, SourceID: id}}, v.filled("shown"),
+		id, by)
 	switch {
 	case errors.Is(err, letters.ErrChanged), errors.Is(err, letters.ErrNothing):
-		return problem{Status: http.StatusConflict, Title: "The letter changed", Sentence: "The letter changed, or no longer waits. Nothing was approved.", Next: "Go back to the letters, and look again."}
+		return problem{Status: http.StatusConflict, Title: "The letter changed",
+			Sentence: "The letter changed, or no longer waits. Nothing was approved.",
+			Next:     "Go back to the letters, and look again."}
 	case err != nil:
 		return err
 	}
 	v.changed()
-	return v.done("1 letter approved. Nothing was sent yet: payersync sends it during the hours for letters.", "/mandates/letters")
+	return v.done("1 letter approved. Nothing was sent yet: payersync sends it during the hours for letters.",
+		"/mandates/letters")
 }
 
 // whose returns the connection of a form, "" for all, and its display name.
@@ -337,7 +349,8 @@ func (v *visit) whose() (connection, called string, err error) {
 		return "", "All letters", nil
 	}
 	if !slices.Contains(v.pages.cfg.Connections, connection) {
-		return "", "", problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was changed", Sentence: "There is no connection of this name.", Next: "Go back, choose one, and try again."}
+		return "", "", problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was changed",
+			Sentence: "There is no connection of this name.", Next: "Go back, choose one, and try again."}
 	}
 	return connection, "Letters of " + connection, nil
 }
@@ -357,7 +370,8 @@ func (v *visit) pauseLetters() error {
 	if text := v.filled("until"); text != "" {
 		until, err = letters.ParseDay(text)
 		if err != nil || letters.DayOf(v.pages.now()).Since(until) >= 0 {
-			return problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was paused", Sentence: "The end date is not a date in the future.", Next: "Go back, and enter a later date or none."}
+			return problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was paused",
+				Sentence: "The end date is not a date in the future.", Next: "Go back, and enter a later date or none."}
 		}
 		note = called + " are paused until " + text + "."
 	}
@@ -402,9 +416,11 @@ func (v *visit) continueLetters() error {
 	var unshared *letters.NotSharedError
 	switch {
 	case errors.As(err, &unshared):
-		return problem{Status: http.StatusConflict, Title: "This node does not have the journal of letters", Sentence: "Nothing was changed: " + unshared.Error() + ".", Next: "Ask the operators of the nodes."}
+		return problem{Status: http.StatusConflict, Title: "This node does not have the journal of letters",
+			Sentence: "Nothing was changed: " + unshared.Error() + ".", Next: "Ask the operators of the nodes."}
 	case errors.Is(err, letters.ErrBusy):
-		return problem{Status: http.StatusConflict, Title: "Letters are being sent", Sentence: "Nothing was changed: another payersync process is sending letters.", Next: "Try again in a few minutes."}
+		return problem{Status: http.StatusConflict, Title: "Letters are being sent",
+			Sentence: "Nothing was changed: another payersync process is sending letters.", Next: "Try again in a few minutes."}
 	case err != nil:
 		return err
 	}
@@ -418,16 +434,20 @@ func (v *visit) sayOfLetter() error {
 	if err != nil {
 		return err
 	}
-	notes := map[string]string{state.WordArrived: "Noted: the letter arrived. It counts as sent.", state.WordAgain: "payersync sends the letter again when it is due, after a last check of its payer."}
+	notes := map[string]string{state.WordArrived: "Noted: the letter arrived. It counts as sent.",
+		state.WordAgain: "payersync sends the letter again when it is due, after a last check of its payer."}
 	id, err := strconv.ParseInt(v.filled("letter"), 10, 64)
 	word := v.filled("word")
 	if err != nil || notes[word] == "" {
-		return problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was changed", Sentence: "The form names no letter, or no decision.", Next: "Open the letters, and use one of the buttons."}
+		return problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was changed",
+			Sentence: "The form names no letter, or no decision.", Next: "Open the letters, and use one of the buttons."}
 	}
 	err = desk.Say(v.Context(), id, word, by)
 	switch {
 	case errors.Is(err, state.ErrNotUnclear):
-		return problem{Status: http.StatusConflict, Title: "Nothing was changed", Sentence: "This letter no longer needs a decision: somebody else decided, or it was sent.", Next: "Go back to the letters, and look again."}
+		return problem{Status: http.StatusConflict, Title: "Nothing was changed",
+			Sentence: "This letter no longer needs a decision: somebody else decided, or it was sent.",
+			Next:     "Go back to the letters, and look again."}
 	case err != nil:
 		return err
 	}

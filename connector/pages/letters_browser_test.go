@@ -36,7 +36,8 @@ func TestLettersArePreparedReadApprovedAndSeenSentInABrowser(t *testing.T) {
 
 			h.asks(bakeries(55)) // while it is being read
 			b.answered(http.StatusConflict, "form[action='/mandates/letters'] button.primary")
-			b.stop("The letters changed while you were reading them.", "Nothing was approved.", "1 letter is new", "Bakery 55 Limited")
+			b.stop("The letters changed while you were reading them.", "Nothing was approved.", "1 letter is new",
+				"Bakery 55 Limited")
 			if h.deliver(); len(box.Received()) != 0 {
 				t.Fatal("letters left that nobody approved")
 			}

@@ -38,15 +38,19 @@ func newPostIn(t testing.TB, folder string) (*house, *mailtest.Box) {
 	server := box.Server(mail.NoTLS)
 	window := must(letters.ParseWindow("Mon-Fri 08:30-17:00"))(t)
 	legal := "Harbour Bakery Ltd, 1 Quay Street, Whitby"
-	set := must(templates.Load(templates.Options{From: netmail.Address{Name: "Harbour Bakery", Address: "accounts@harbour.io"}, ReplyTo: "accounts@harbour.io", Legal: legal, LinkHosts: []string{"localhost"}, Languages: []string{"en", "de"}}))(t)
+	set := must(templates.Load(templates.Options{From: netmail.Address{Name: "Harbour Bakery",
+		Address: "accounts@harbour.io"}, ReplyTo: "accounts@harbour.io", Legal: legal, LinkHosts: []string{"localhost"},
+		Languages: []string{"en", "de"}}))(t)
 	h := newHouseOf(t, folder, func() time.Time { return monday }, func(h *house) *office.Letters {
 		path, _ := h.ledger.Path()
 		return &office.Letters{Example: func(kind letters.Kind, language string) (office.ExampleLetter, error) {
 			l, err := set.Render(kind, language, templates.Examples(kind, "localhost"))
 			return office.ExampleLetter(l), err
 		}, Desk: &letters.Desk{Ledger: h.ledger, Reader: h.reader, Settings: letters.Settings{
-			Sender: letters.SenderPayersync, From: "Harbour Bakery <accounts@harbour.io>", Address: "accounts@harbour.io", ReplyTo: "accounts@harbour.io", Legal: legal,
-			LinkHosts: []string{"localhost"}, Languages: []string{"en", "de"}, Steps: []int{0, 3, 7, 14, 30}, Window: window, PerMinute: 600, PerDay: 500,
+			Sender: letters.SenderPayersync, From: "Harbour Bakery <accounts@harbour.io>", Address: "accounts@harbour.io",
+			ReplyTo: "accounts@harbour.io", Legal: legal,
+			LinkHosts: []string{"localhost"}, Languages: []string{"en", "de"}, Steps: []int{0, 3, 7, 14, 30}, Window: window,
+			PerMinute: 600, PerDay: 500,
 			Own: []string{"harbour.io"}, Journal: path + ".letters", Templates: set, Post: &server,
 		}, Wait: func(context.Context, time.Duration) error { return nil }}}
 	})
@@ -115,13 +119,15 @@ func TestLettersThatAreOffSayWhatToSet(t *testing.T) {
 		lacks(t, page, "Approve", "Pause letters")
 		if role.May(pages.Operator) {
 			for _, act := range []string{"", "/alone", "/pause", "/resume", "/continue", "/word"} {
-				holds(t, v.post("/mandates/letters"+act, http.StatusConflict, "reason", "x"), "Letters are off", "nothing was changed")
+				holds(t, v.post("/mandates/letters"+act, http.StatusConflict, "reason", "x"), "Letters are off",
+					"nothing was changed")
 			}
 		}
 	}
 	h, _ = newPost(t)
 	h.letters.Desk.Settings.Sender = letters.SenderService
-	holds(t, h.enter("anna", pages.Operator).get("/mandates/letters", http.StatusOK), "The billing service itself sends letters to payers", "letters.sender: service")
+	holds(t, h.enter("anna", pages.Operator).get("/mandates/letters", http.StatusOK),
+		"The billing service itself sends letters to payers", "letters.sender: service")
 }
 
 // Waiting letters are read in full, approved as shown, and sent; a viewer sees their number.
@@ -134,8 +140,10 @@ func TestLettersAreReadApprovedAndSent(t *testing.T) {
 	holds(t, anna.get("/mandates", http.StatusOK), `href="/mandates/letters"`)
 
 	page := anna.get("/mandates/letters", http.StatusOK)
-	holds(t, page, "55 letters wait for approval.", "They are the first with these templates", "Approve these 55 letters", "Bakery 1 Limited", "accounts@<wbr>bakery25.io",
-		"To: &lt;accounts@bakery1.io&gt;", "Ada Crumb", "http://localhost/...", "Next page", "25 of 55", "letters.sender: payersync")
+	holds(t, page, "55 letters wait for approval.", "They are the first with these templates", "Approve these 55 letters",
+		"Bakery 1 Limited", "accounts@<wbr>bakery25.io",
+		"To: &lt;accounts@bakery1.io&gt;", "Ada Crumb", "http://localhost/...", "Next page", "25 of 55",
+		"letters.sender: payersync")
 	lacks(t, page, "/sign/", "Bakery 26 Limited")
 	if n := strings.Count(page, `class="letter"`); n != 3 {
 		t.Errorf("%d letters are shown in full, want 3", n)
@@ -157,7 +165,8 @@ func TestLettersAreReadApprovedAndSent(t *testing.T) {
 	if res := h.deliver(); res.Sent != 0 || len(box.Received()) != 0 {
 		t.Fatalf("%d letters left, and nobody approved them", res.Sent)
 	}
-	holds(t, anna.post("/mandates/letters", http.StatusOK, "shown", hash), "55 letters approved. Nothing was sent yet", "55 letters leave by themselves")
+	holds(t, anna.post("/mandates/letters", http.StatusOK, "shown", hash), "55 letters approved. Nothing was sent yet",
+		"55 letters leave by themselves")
 	if log := h.logged(1); log != "anna approve letters 55 letters, batch "+hash+": " {
 		t.Errorf("the audit log says %q", log)
 	}
@@ -188,7 +197,9 @@ func TestLettersThatChangedAreNotApproved(t *testing.T) {
 	}
 	h.sweep()
 	page := anna.post("/mandates/letters", http.StatusConflict, "shown", before)
-	holds(t, page, "The letters changed while you were reading them.", "Nothing was approved.", "1 letter is new, and 1 letter of those you read waits no more", "New since you looked: 1", "Bakery 4 Limited", "</span> New</span>", "Approve these 3 letters")
+	holds(t, page, "The letters changed while you were reading them.", "Nothing was approved.",
+		"1 letter is new, and 1 letter of those you read waits no more", "New since you looked: 1", "Bakery 4 Limited",
+		"</span> New</span>", "Approve these 3 letters")
 	lacks(t, page, "Bakery 1 Limited")
 	if res := h.deliver(); res.Sent != 0 || len(box.Received()) != 0 {
 		t.Errorf("%d letters left, and none was approved", res.Sent)
@@ -240,7 +251,8 @@ func TestLettersArePausedAndGoOn(t *testing.T) {
 		anna.post("/mandates/letters/pause", http.StatusUnprocessableEntity, bad...)
 	}
 	page := anna.post("/mandates/letters/pause", http.StatusOK, "until", "2026-12-01", "reason", "<b>price change</b>")
-	holds(t, page, "All letters are paused until 2026-12-01.", "are paused</strong> by <bdi>anna</bdi>", "&lt;b&gt;price change&lt;/b&gt;", "Resume letters")
+	holds(t, page, "All letters are paused until 2026-12-01.", "are paused</strong> by <bdi>anna</bdi>",
+		"&lt;b&gt;price change&lt;/b&gt;", "Resume letters")
 	if log := h.logged(1); log != "anna pause letters all: <b>price change</b>" {
 		t.Errorf("the audit log says %q", log)
 	}
@@ -259,9 +271,11 @@ func TestLettersArePausedAndGoOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.letters.Renew()
-	holds(t, anna.get("/mandates/letters", http.StatusOK), "Nothing leaves", "The journal of letters is not there", "Go on with letters")
+	holds(t, anna.get("/mandates/letters", http.StatusOK), "Nothing leaves", "The journal of letters is not there",
+		"Go on with letters")
 	anna.post("/mandates/letters/continue", http.StatusUnprocessableEntity)
-	holds(t, anna.post("/mandates/letters/continue", http.StatusOK, "reason", "the disk failed"), "Letters continue, and the next ones wait for your approval.")
+	holds(t, anna.post("/mandates/letters/continue", http.StatusOK, "reason", "the disk failed"),
+		"Letters continue, and the next ones wait for your approval.")
 	if log := h.logged(1); log != "anna continue letters all: the disk failed" {
 		t.Errorf("the audit log says %q", log)
 	}
@@ -286,12 +300,14 @@ func TestAnUnclearLetterIsDecidedOnThePage(t *testing.T) {
 	}
 	viewer.post("/mandates/letters/word", http.StatusForbidden, "letter", ids[0], "word", "arrived")
 	anna.post("/mandates/letters/word", http.StatusUnprocessableEntity, "letter", ids[0], "word", "burn")
-	holds(t, anna.post("/mandates/letters/word", http.StatusOK, "letter", ids[0], "word", state.WordArrived), "Noted: the letter arrived.")
+	holds(t, anna.post("/mandates/letters/word", http.StatusOK, "letter", ids[0], "word", state.WordArrived),
+		"Noted: the letter arrived.")
 	if log := h.logged(1); log != "anna letter arrived "+ids[0]+": " {
 		t.Errorf("the audit log says %q", log)
 	}
 	anna.post("/mandates/letters/word", http.StatusConflict, "letter", ids[0], "word", state.WordArrived)
-	holds(t, anna.post("/mandates/letters/word", http.StatusOK, "letter", ids[1], "word", state.WordAgain), "sends the letter again when it is due")
+	holds(t, anna.post("/mandates/letters/word", http.StatusOK, "letter", ids[1], "word", state.WordAgain),
+		"sends the letter again when it is due")
 	lacks(t, anna.get("/mandates/letters", http.StatusOK), "It arrived<")
 	if res := h.deliver(); res.Sent != 1 {
 		t.Errorf("%+v: the one letter was to be sent once more", res)
@@ -309,7 +325,8 @@ func TestALetterThatWaitsByItselfIsApprovedByItself(t *testing.T) {
 	hash := regexp.MustCompile(`value="quickstart/HB900"><input type="hidden" name="shown" value="([0-9a-f]+)"`).FindStringSubmatch(page)[1]
 	anna.post("/mandates/letters/alone", http.StatusConflict, "payer", "quickstart/HB900", "shown", "0123456789abcdef")
 	anna.post("/mandates/letters/alone", http.StatusConflict, "payer", "nowhere/HB900", "shown", hash)
-	holds(t, anna.post("/mandates/letters/alone", http.StatusOK, "payer", "quickstart/HB900", "shown", hash, "reason", "it is theirs"), "1 letter approved.")
+	holds(t, anna.post("/mandates/letters/alone", http.StatusOK, "payer", "quickstart/HB900", "shown", hash, "reason",
+		"it is theirs"), "1 letter approved.")
 	if log := h.logged(1); log != "anna approve letters to HB900: it is theirs" {
 		t.Errorf("the audit log says %q", log)
 	}
@@ -324,10 +341,13 @@ func TestHostileNamesInLettersAreTexts(t *testing.T) {
 	t.Parallel()
 	h, _ := newPost(t)
 	h.asks(bakeries(0,
-		"HB001,<script>alert(1)</script>,<b>Ada</b>,a@one.io,,,,,,,,Active,en\n", "HB002,\u202eevil,\u202eevil,b@two.io,,,,,,,,Active,en\n",
-		"HB003,"+strings.Repeat("Ö", 255)+",=1+1,c@three.io,,,,,,,,Active,en\n", "HB004,=1+1 {{.}},,d@four.io,,,,,,,,Active,de\n"))
+		"HB001,<script>alert(1)</script>,<b>Ada</b>,a@one.io,,,,,,,,Active,en\n",
+		"HB002,\u202eevil,\u202eevil,b@two.io,,,,,,,,Active,en\n",
+		"HB003,"+strings.Repeat("Ö", 255)+",=1+1,c@three.io,,,,,,,,Active,en\n",
+		"HB004,=1+1 {{.}},,d@four.io,,,,,,,,Active,de\n"))
 	page := h.enter("anna", pages.Operator).get("/mandates/letters", http.StatusOK)
-	holds(t, page, "&lt;script&gt;alert(1)&lt;/script&gt;", "<bdi>\ufffdevil</bdi>", strings.Repeat("Ö", 200), "=1&#43;1 {{.}}", `class="letter"`)
+	holds(t, page, "&lt;script&gt;alert(1)&lt;/script&gt;", "<bdi>\ufffdevil</bdi>", strings.Repeat("Ö", 200),
+		"=1&#43;1 {{.}}", `class="letter"`)
 	lacks(t, page, "<script>alert", "<b>Ada")
 }
 
@@ -335,7 +355,8 @@ func TestAReasonForLettersIsNoLongerThanAnyOther(t *testing.T) {
 	t.Parallel()
 	h, _ := newPost(t)
 	v := h.enter("olaf", pages.Operator)
-	holds(t, v.post("/mandates/letters/pause", http.StatusUnprocessableEntity, "reason", strings.Repeat("x", office.LongestReason+1)), "The reason is too long")
+	holds(t, v.post("/mandates/letters/pause", http.StatusUnprocessableEntity, "reason",
+		strings.Repeat("x", office.LongestReason+1)), "The reason is too long")
 }
 
 // When the next letter comes is what the desk decides, on the payer's page and in the work list.

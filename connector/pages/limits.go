@@ -33,11 +33,13 @@ func (v *visit) within(to route) error {
 	}
 	if to.reach != theirs {
 		return problem{
-			Status: http.StatusForbidden, Title: "This is not for one connection", Sentence: "You see " + strings.Join(v.pages.cfg.Connections, ", ") + " alone. " + string(to.reach),
+			Status: http.StatusForbidden, Title: "This is not for one connection", Sentence: "You see " +
+				strings.Join(v.pages.cfg.Connections, ", ") + " alone. " + string(to.reach),
 			Next: "Nothing was changed. Ask an admin who sees all connections to look, or to change your limits.", limits: true,
 		}
 	}
-	if strings.Contains(to.pattern, "{connection}") && !slices.Contains(v.pages.cfg.Connections, v.PathValue("connection")) {
+	if strings.Contains(to.pattern, "{connection}") &&
+		!slices.Contains(v.pages.cfg.Connections, v.PathValue("connection")) {
 		return notFound
 	}
 	return nil
@@ -48,17 +50,20 @@ func both(one, other []string) []string {
 	if one == nil {
 		return other
 	}
-	return slices.DeleteFunc(slices.Clone(one), func(name string) bool { return other != nil && !slices.Contains(other, name) })
+	return slices.DeleteFunc(slices.Clone(one),
+		func(name string) bool { return other != nil && !slices.Contains(other, name) })
 }
 
 // only returns the pages for a user limited to connections.
 func (p *Pages) only(connections []string) *Pages {
-	names := slices.DeleteFunc(slices.Clone(p.cfg.Connections), func(name string) bool { return !slices.Contains(connections, name) })
+	names := slices.DeleteFunc(slices.Clone(p.cfg.Connections),
+		func(name string) bool { return !slices.Contains(connections, name) })
 	key := strings.Join(names, "\x1f")
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.parts[key] == nil {
-		part := &Pages{cfg: p.cfg.only(names), logins: p.logins, served: map[string]bool{}, exporting: p.exporting, limited: true}
+		part := &Pages{cfg: p.cfg.only(names), logins: p.logins, served: map[string]bool{}, exporting: p.exporting,
+			limited: true}
 		for _, r := range all {
 			if path, ok := strings.CutPrefix(r.pattern, "GET "); ok && r.reach == theirs {
 				part.served[path] = true
@@ -74,7 +79,8 @@ func (p *Pages) only(connections []string) *Pages {
 func (c Config) only(names []string) Config {
 	c.Connections = names
 	c.Ledger = c.Ledger.Only(names)
-	c.Lists, c.Standings, c.Fetcher = c.Lists.Only(c.Ledger, names), c.Standings.Only(c.Ledger, names), c.Fetcher.Only(names)
+	c.Lists, c.Standings, c.Fetcher = c.Lists.Only(c.Ledger, names), c.Standings.Only(c.Ledger, names),
+		c.Fetcher.Only(names)
 	c.Standings.SetValid(c.Valid)
 	ours := func(job string) bool {
 		_, of, _ := strings.Cut(job, " ")
@@ -115,7 +121,8 @@ func (c Config) only(names []string) Config {
 func (p *Pages) look(ctx context.Context, codes ...condition.Code) ([]condition.Condition, error) {
 	found, err := condition.Look(ctx, p.cfg.Ledger, p.cfg.Expected(), codes...)
 	if p.limited {
-		found = slices.DeleteFunc(found, func(c condition.Condition) bool { return !slices.Contains(p.cfg.Connections, c.Connection) })
+		found = slices.DeleteFunc(found,
+			func(c condition.Condition) bool { return !slices.Contains(p.cfg.Connections, c.Connection) })
 	}
 	return found, err
 }
@@ -132,7 +139,8 @@ func (v *visit) nav() []entry {
 	here := -1 // the longest path that holds this page
 	for i, e := range entries {
 		entries[i].Count = waiting[e.Path]
-		if v.URL.Path == e.Path || strings.HasPrefix(v.URL.Path, strings.TrimSuffix(e.Path, "/")+"/") && (e.Path != "/" || strings.HasPrefix(v.URL.Path, "/todo/")) {
+		if v.URL.Path == e.Path || strings.HasPrefix(v.URL.Path, strings.TrimSuffix(e.Path, "/")+"/") &&
+			(e.Path != "/" || strings.HasPrefix(v.URL.Path, "/todo/")) {
 			here = i
 		}
 	}

@@ -27,7 +27,8 @@ func TestWhoIsLimitedReadsNothingOfAnotherConnection(t *testing.T) {
 	w := newTown(t)
 	whole := w.enter("boss", pages.Admin)
 	whole.post("/payers", http.StatusOK, "text", "Zarquon")
-	for _, path := range []string{"/payers?person=any", "/todo/email_malformed", "/plans", "/runs", "/matches", "/settings", "/mapping"} { // there is something to hide
+	for _, path := range []string{"/payers?person=any", "/todo/email_malformed", "/plans", "/runs", "/matches",
+		"/settings", "/mapping"} { // there is something to hide
 		if marked(whole.get(path, http.StatusOK)) == "" {
 			t.Errorf("who sees all sees nothing of the other company at %s", path)
 		}
@@ -40,7 +41,10 @@ func TestWhoIsLimitedReadsNothingOfAnotherConnection(t *testing.T) {
 			if method != http.MethodGet {
 				continue
 			}
-			for _, query := range []string{"", "connection=" + other, "after=" + other + "/ZZQ001", "after=/matches/" + other + "/ZZQ094", "after=99999", "after=awaiting.1.zarbooks/ZZQ001", "person=any&by=name", "later=1", "show=lost", "stage=books", "class=awaiting", "group=several", "a=" + w.hash(other)[:12], "customer=x", "other=" + other + "/ZZQ001"} {
+			for _, query := range []string{"", "connection=" + other, "after=" + other + "/ZZQ001", "after=/matches/" + other +
+				"/ZZQ094", "after=99999", "after=awaiting.1.zarbooks/ZZQ001", "person=any&by=name", "later=1", "show=lost",
+				"stage=books", "class=awaiting", "group=several", "a=" + w.hash(other)[:12], "customer=x", "other=" + other +
+					"/ZZQ001"} {
 				paths := w.paths(pattern, ours)
 				switch {
 				case query != "" && role != pages.Admin: // who may see most tries most
@@ -95,15 +99,19 @@ func TestWhoIsLimitedChangesNothingOfAnotherConnection(t *testing.T) {
 			changes = append(changes, fmt.Sprint(c.ID))
 		}
 	}
-	waiting := must((&office.Matches{Ledger: w.ledger, Syncer: w.syncer, Connections: []string{other}, Stored: func(context.Context, string) (syncer.Connection, error) { return w.conns[other], nil }}).Now(ctx))(t).Rows
+	waiting := must((&office.Matches{Ledger: w.ledger, Syncer: w.syncer, Connections: []string{other},
+		Stored: func(context.Context, string) (syncer.Connection, error) { return w.conns[other], nil }}).Now(ctx))(t).Rows
 	if len(mandates) == 0 || len(changes) == 0 || len(waiting) == 0 {
 		t.Fatalf("the other company has %d mandates, %d changes and %d matches", len(mandates), len(changes), len(waiting))
 	}
 	customer := waiting[0].Candidates[0].BillingID
 	form := url.Values{
-		"connection": {other}, "mandate": mandates, "change": changes, "payer": {other + "/ZZQ001"}, "customer": {customer}, "reason": {"a try"}, "on": {"2026-01-05"},
-		"id":  {other + "\x1fZZQ094\x1f" + customer, other + "/ZZQ001", other + "/ZZQ091", "/webhooks", "/event:zarq#1", "/matches/" + other + "/ZZQ094?customer=" + url.QueryEscape(customer)},
-		"who": {"all"}, "letter": {"1"}, "word": {"again"}, "text": {"version: 1\n"}, "opened": {w.hash(other)}, "count": {"1"}, "name": {"eve"}, "role": {"admin"}, "shown": {"x"}, "other": {other + "/ZZQ001"}, "part": {"name"},
+		"connection": {other}, "mandate": mandates, "change": changes, "payer": {other + "/ZZQ001"}, "customer": {customer},
+		"reason": {"a try"}, "on": {"2026-01-05"},
+		"id": {other + "\x1fZZQ094\x1f" + customer, other + "/ZZQ001", other + "/ZZQ091", "/webhooks", "/event:zarq#1",
+			"/matches/" + other + "/ZZQ094?customer=" + url.QueryEscape(customer)},
+		"who": {"all"}, "letter": {"1"}, "word": {"again"}, "text": {"version: 1\n"}, "opened": {w.hash(other)},
+		"count": {"1"}, "name": {"eve"}, "role": {"admin"}, "shown": {"x"}, "other": {other + "/ZZQ001"}, "part": {"name"},
 	}
 	for _, role := range longtest.Sample(pages.Roles, 1) {
 		v := w.limited("limited "+string(role), role)
@@ -161,8 +169,10 @@ func TestWhoIsLimitedChangesNothingOfAnotherConnection(t *testing.T) {
 
 func TestEveryThingThatPagesAreMadeOfIsCutOrTheSameForAll(t *testing.T) {
 	t.Parallel()
-	same := []string{"Explain", "Hosts", "Secure", "Valid", "Report", "Starter", "Rate", "Approvers", "FourEyes", "Design", "Door", "Guides", "Provider", "Network"}
-	cut := []string{"Ledger", "Lists", "Connections", "Expected", "Letters", "Mandates", "Deliveries", "Attention", "Matches", "Nudge", "Jobs", "Settings", "Standings", "Fetcher", "Mappings", "Moves"}
+	same := []string{"Explain", "Hosts", "Secure", "Valid", "Report", "Starter", "Rate", "Approvers", "FourEyes", "Design",
+		"Door", "Guides", "Provider", "Network"}
+	cut := []string{"Ledger", "Lists", "Connections", "Expected", "Letters", "Mandates", "Deliveries", "Attention",
+		"Matches", "Nudge", "Jobs", "Settings", "Standings", "Fetcher", "Mappings", "Moves"}
 	for f := range reflect.TypeFor[pages.Config]().Fields() {
 		if slices.Contains(same, f.Name) == slices.Contains(cut, f.Name) {
 			t.Errorf("it is not said what Config.%s is to who is limited", f.Name)
@@ -212,7 +222,8 @@ func TestWhatSomebodyElseSearchedForIsNobodysToOpen(t *testing.T) {
 	}
 	path := "/payers?person=any&s=" + found[1]
 	holds(t, boss.get(path, http.StatusOK), "ZZQ094")
-	for name, v := range map[string]*visitor{"who is limited": w.limited("limited", pages.Admin), "who sees all": w.enter("eve", pages.Admin), "the same person in another browser": w.knows("ida", goodPassword)} {
+	for name, v := range map[string]*visitor{"who is limited": w.limited("limited", pages.Admin),
+		"who sees all": w.enter("eve", pages.Admin), "the same person in another browser": w.knows("ida", goodPassword)} {
 		for method, path := range map[string]string{http.MethodGet: path, http.MethodPost: "/payers/export?s=" + found[1]} {
 			status, page := v.send(method, path, nil)
 			if status != http.StatusGone {
@@ -236,8 +247,10 @@ func TestAMappingThatIsAnotherConnectionsTooIsNotSavedByWhoIsLimited(t *testing.
 	was := string(must(os.ReadFile(w.mappingOf(ours)))(t))
 	v, path := w.limited("limited", pages.Admin), "/mapping/"+ours
 	typed := inCapitals(was)
-	page := v.post(path, http.StatusForbidden, "text", typed, "opened", opened(t, v.get(path, http.StatusOK)), "do", "save", "reason", "capitals")
-	holds(t, page, "Problem: nothing was saved, because the file is the mapping of connections that you do not see, too.", "A user who sees all connections can save it", "Nothing was changed.", "upper(trim(Name))")
+	page := v.post(path, http.StatusForbidden, "text", typed, "opened", opened(t, v.get(path, http.StatusOK)), "do",
+		"save", "reason", "capitals")
+	holds(t, page, "Problem: nothing was saved, because the file is the mapping of connections that you do not see, too.",
+		"A user who sees all connections can save it", "Nothing was changed.", "upper(trim(Name))")
 	if said := marked(page); said != "" {
 		t.Errorf("it says %s", said)
 	}
@@ -245,7 +258,8 @@ func TestAMappingThatIsAnotherConnectionsTooIsNotSavedByWhoIsLimited(t *testing.
 		t.Errorf("%d times saved, the file is:\n%s", w.saves(), now)
 	}
 	boss := w.knows("ida", goodPassword)
-	holds(t, boss.post(path, http.StatusOK, "text", typed, "opened", opened(t, boss.get(path, http.StatusOK)), "do", "save", "reason", "capitals"), "Saved as version", "It is the mapping of zarbooks, too.")
+	holds(t, boss.post(path, http.StatusOK, "text", typed, "opened", opened(t, boss.get(path, http.StatusOK)), "do",
+		"save", "reason", "capitals"), "Saved as version", "It is the mapping of zarbooks, too.")
 }
 
 // Two connections have the same mapping. A person who saved it for one cannot approve a plan of the other,
@@ -255,10 +269,12 @@ func TestWhoSavedTheMappingOfAnotherConnectionDoesNotApproveAPlanByIt(t *testing
 	w := newTown(t)
 	plan := must(w.ledger.Only([]string{ours}).WaitingPlans(context.Background()))(t)[0]
 	w.do(func(tx *state.Tx) error {
-		return tx.Audit(state.Entry{Actor: "Lea", Action: state.MappingSaved, Subject: other + " none → " + plan.Mapping[:state.MappingMark], Reason: "a test"})
+		return tx.Audit(state.Entry{Actor: "Lea", Action: state.MappingSaved, Subject: other + " none → " +
+			plan.Mapping[:state.MappingMark], Reason: "a test"})
 	})
 	w.do(func(tx *state.Tx) error { // and somebody else after her
-		return tx.Audit(state.Entry{Actor: "tom", Action: state.MappingSaved, Subject: ours + " none → " + plan.Mapping[:state.MappingMark], Reason: "a test"})
+		return tx.Audit(state.Entry{Actor: "tom", Action: state.MappingSaved, Subject: ours + " none → " +
+			plan.Mapping[:state.MappingMark], Reason: "a test"})
 	})
 	w.server.Config.Handler = w.shown(func(c *pages.Config) { c.FourEyes = true })
 	path, form := fmt.Sprintf("/plans/%d", plan.ID), url.Values{"reads": {w.reads(plan.ID)}, "do": {"all"}}

@@ -66,7 +66,8 @@ func newTown(t *testing.T) *town {
 	w.run(false)
 	books(ours, "AN", "Alder New", "new.alder", 60, alder+fmt.Sprintf(shared, "AN093"))
 	w.run(false)
-	w.receive(state.Delivery{Key: "event:zarq#1", Type: "odd", State: connector.InboxQuarantined, Detail: "It names no customer.", Body: []byte(`{"name":"Zarquon"}`)})
+	w.receive(state.Delivery{Key: "event:zarq#1", Type: "odd", State: connector.InboxQuarantined,
+		Detail: "It names no customer.", Body: []byte(`{"name":"Zarquon"}`)})
 	w.server.Config.Handler = w.shown()
 	w.user("ida", pages.Admin) // who looks after users
 	return w
@@ -80,9 +81,11 @@ func (w *town) open(name, text string) {
 	source := must(csvfile.New(csvfile.Config{Path: file, ID: []string{"AccountNumber"}}))(w.t)
 	info := must(source.Describe(context.Background()))(w.t)
 	info.Organisation = name + "-organisation"
-	rules, _, _ := strings.Cut(string(must(fs.ReadFile(configs.FS, "quickstart/mapping.yaml"))(w.t)), "# Rows and what must become")
+	rules, _, _ := strings.Cut(string(must(fs.ReadFile(configs.FS, "quickstart/mapping.yaml"))(w.t)),
+		"# Rows and what must become")
 	w.write(w.mappingOf(name), rules)
-	w.conn = syncer.Connection{Name: name, Source: source, Info: info, Mapping: must(mapping.Load("mapping.yaml", []byte(rules), info))(w.t)}
+	w.conn = syncer.Connection{Name: name, Source: source, Info: info,
+		Mapping: must(mapping.Load("mapping.yaml", []byte(rules), info))(w.t)}
 	w.conns[name] = w.conn
 }
 
@@ -100,21 +103,26 @@ func (w *town) shown(edit ...func(*pages.Config)) *pages.Pages {
 	starter := w.starter()
 	starter.Run = func(context.Context, string, string, func(int64), func(syncer.Progress)) error { return nil }
 	cfg := pages.Config{
-		Ledger: w.ledger, Connections: names, Standings: w.standings, Fetcher: w.fetcher, Report: w.report, Mandates: w.acts, Rate: 5,
+		Ledger: w.ledger, Connections: names, Standings: w.standings, Fetcher: w.fetcher, Report: w.report, Mandates: w.acts,
+		Rate:      5,
 		Expected:  func() condition.Expected { return condition.Expected{Webhooks: true} },
 		Attention: &office.Attention{Ledger: w.ledger, Syncer: w.syncer, Stored: conn},
-		Matches:   &office.Matches{Ledger: w.ledger, Syncer: w.syncer, Connections: names, Ahead: ahead, Board: board, Stored: conn},
+		Matches: &office.Matches{Ledger: w.ledger, Syncer: w.syncer, Connections: names, Ahead: ahead, Board: board,
+			Stored: conn},
 		Explain: func(_ context.Context, name string) (office.Explainer, error) {
 			return office.Explainer{Mapping: w.conns[name].Mapping, NotSent: billing.Standard().NotCarried}, nil
 		},
 		Jobs: func(context.Context) ([]pages.Job, error) {
-			return []pages.Job{{JobRow: state.JobRow{Name: "sync " + ours}}, {JobRow: state.JobRow{Name: "sync " + other}}, {JobRow: state.JobRow{Name: "sweep", Problem: "Zarquon"}}}, nil
+			return []pages.Job{{JobRow: state.JobRow{Name: "sync " + ours}}, {JobRow: state.JobRow{Name: "sync " + other}},
+				{JobRow: state.JobRow{Name: "sweep", Problem: "Zarquon"}}}, nil
 		},
 		Settings: func() []pages.Setting { return []pages.Setting{{Group: "Odd", Name: "Address", Value: other}} },
 		Starter:  starter,
 		Mappings: &office.Mappings{
-			Ledger: w.ledger, Syncer: &syncer.Syncer{Ledger: w.ledger, Reconciler: w.reader, Settings: w.syncer.Settings}, Tally: kept, Read: os.ReadFile, Parse: mapping.Load,
-			Files: []office.MappingFile{{Connection: ours, Path: w.mappingOf(ours)}, {Connection: other, Path: w.mappingOf(other)}},
+			Ledger: w.ledger, Syncer: &syncer.Syncer{Ledger: w.ledger, Reconciler: w.reader, Settings: w.syncer.Settings},
+			Tally: kept, Read: os.ReadFile, Parse: mapping.Load,
+			Files: []office.MappingFile{{Connection: ours, Path: w.mappingOf(ours)},
+				{Connection: other, Path: w.mappingOf(other)}},
 			Source: func(_ context.Context, name string) (syncer.Connection, error) {
 				c := w.conns[name]
 				c.Mapping = nil
@@ -133,7 +141,8 @@ func (w *town) shown(edit ...func(*pages.Config)) *pages.Pages {
 func (w *town) limited(name string, role pages.Role) *visitor {
 	w.t.Helper()
 	w.user(name, role)
-	if err := (office.Users{Ledger: w.ledger}).Limit(context.Background(), name, []string{ours}, "tester", false); err != nil {
+	if err := (office.Users{Ledger: w.ledger}).Limit(context.Background(), name, []string{ours}, "tester",
+		false); err != nil {
 		w.t.Fatal(err)
 	}
 	v := w.knows(name, goodPassword)
@@ -171,7 +180,8 @@ func (w *town) paths(pattern, connection string) []string {
 	fill("{connection}", connection)
 	fill("{id}", number+"001", number+"094", number+"090", number+"091")
 	fill("{act}", "request", "cancel", "reinstate", "retry", "close", "hold", "release", "stop", "resume", "undo",
-		"take-over", "reject", "rekey", "unlink", "two-payers", "merge", "adopt", "link-customer", "take-theirs", "send-ours", "ignore", "unforget", "forget", "keep", "separate", "take-back", "revive")
+		"take-over", "reject", "rekey", "unlink", "two-payers", "merge", "adopt", "link-customer", "take-theirs", "send-ours",
+		"ignore", "unforget", "forget", "keep", "separate", "take-back", "revive")
 	var reasons []string
 	for r := range connector.Reasons {
 		reasons = append(reasons, string(r))
@@ -197,7 +207,8 @@ func (w *town) rows() string {
 	path, _ := w.ledger.Path()
 	var text strings.Builder
 	dump := func(query string) { text.WriteString(statetest.Dump(w.t, path, query)) }
-	tables := statetest.Counted(w.t, path, "SELECT DISTINCT m.name, 1 FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND c.name = 'connection'")
+	tables := statetest.Counted(w.t, path,
+		"SELECT DISTINCT m.name, 1 FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND c.name = 'connection'")
 	for _, table := range slices.Sorted(maps.Keys(tables)) {
 		dump("SELECT * FROM " + table + " WHERE connection = '" + other + "'")
 	}

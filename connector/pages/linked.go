@@ -61,7 +61,9 @@ func (v *visit) linked() error {
 	}
 	for _, p := range some {
 		at = cmp.Or(at, p.At)
-		content.Rows = append(content.Rows, linkedRow{pairID(p), p.SourceID, labels[p.RecordID].Name, p.Connection, payerPath(p.RecordID), since(p.At), p.At == at, v.with("at", p.At)})
+		content.Rows = append(content.Rows,
+			linkedRow{pairID(p), p.SourceID, labels[p.RecordID].Name, p.Connection, payerPath(p.RecordID), since(p.At),
+				p.At == at, v.with("at", p.At)})
 	}
 	return v.show("linked", "Linked, waiting for a run", content)
 }

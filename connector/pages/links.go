@@ -59,7 +59,8 @@ func (v *visit) fetchLinks() error {
 	const title = "No signing link was requested"
 	acts := v.pages.cfg.Mandates
 	if acts == nil {
-		return problem{Status: http.StatusConflict, Title: title, Sentence: "These pages were opened without the billing service.", Next: notHere}
+		return problem{Status: http.StatusConflict, Title: title,
+			Sentence: "These pages were opened without the billing service.", Next: notHere}
 	}
 	if err := v.fresh(v.URL.Path); err != nil {
 		return err
@@ -71,14 +72,20 @@ func (v *visit) fetchLinks() error {
 	case len(lost) == 0:
 		return v.done("No signing link is lost, so payersync requested none.", "/mandates/links")
 	case acts.Asks(len(lost)) == office.AskEach:
-		return problem{Status: http.StatusConflict, Title: title, Sentence: "A new request replaces the open mandate, so decide on each payer.", Next: "Request the signing link on the page of each payer."}
+		return problem{Status: http.StatusConflict, Title: title,
+			Sentence: "A new request replaces the open mandate, so decide on each payer.",
+			Next:     "Request the signing link on the page of each payer."}
 	case hashOfPayers(lost) != v.filled("shown"):
-		return problem{Status: http.StatusConflict, Title: title, Sentence: fmt.Sprintf("The list changed while you were reading it: now %s.", isLost(len(lost))), Next: "Go back to the lost signing links, and look again."}
+		return problem{Status: http.StatusConflict, Title: title,
+			Sentence: fmt.Sprintf("The list changed while you were reading it: now %s.", isLost(len(lost))),
+			Next:     "Go back to the lost signing links, and look again."}
 	}
-	err = v.pages.cfg.Fetcher.Begin(acts, office.Fetching{Payers: lost, Said: true, By: syncer.Operator{Name: v.User.Name}})
+	err = v.pages.cfg.Fetcher.Begin(acts,
+		office.Fetching{Payers: lost, Said: true, By: syncer.Operator{Name: v.User.Name}})
 	switch {
 	case errors.Is(err, office.ErrAtWork):
-		return problem{Status: http.StatusConflict, Title: title, Sentence: "payersync is already fetching signing links.", Next: "Go back to the lost signing links to see the progress."}
+		return problem{Status: http.StatusConflict, Title: title, Sentence: "payersync is already fetching signing links.",
+			Next: "Go back to the lost signing links to see the progress."}
 	case err != nil:
 		return err
 	}
@@ -94,7 +101,8 @@ func isLost(n int) string {
 
 // hashOfPayers identifies exactly these payers in a form.
 func hashOfPayers(payers []state.Payer) string {
-	ids := connector.Map(payers, func(p state.Payer) string { return p.Connection + "\x1f" + p.SourceID + "\x1f" + p.MandateID })
+	ids := connector.Map(payers,
+		func(p state.Payer) string { return p.Connection + "\x1f" + p.SourceID + "\x1f" + p.MandateID })
 	sum := sha256.Sum256([]byte(strings.Join(ids, "\x1e")))
 	return hex.EncodeToString(sum[:8])
 }

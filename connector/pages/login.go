@@ -114,7 +114,9 @@ func NewLink(ctx context.Context, ledger *state.Ledger, user User, by string) (p
 	err = ledger.Do(ctx, func(tx *state.Tx) error {
 		return errors.Join(
 			tx.Audit(state.Entry{Actor: by, Action: "make a sign-in link", Subject: made}),
-			tx.AddLoginLink(hashed(text), state.LoginLink{Person: user.Name, Role: string(user.Role), MadeAt: now, ExpiresAt: now.Add(linkFor), Connections: user.Connections}))
+			tx.AddLoginLink(hashed(text),
+				state.LoginLink{Person: user.Name, Role: string(user.Role), MadeAt: now, ExpiresAt: now.Add(linkFor),
+					Connections: user.Connections}))
 	})
 	return "/signin/once/" + text, err
 }
@@ -216,8 +218,9 @@ func (v *visit) keep() error {
 }
 
 var usedUp = problem{
-	Status: http.StatusGone, Title: "This sign-in link does not work", Sentence: "It was used before, or is older than ten minutes.",
-	Next: "Make another one on the machine that runs payersync.", Do: connector.DoOpenPages,
+	Status: http.StatusGone, Title: "This sign-in link does not work",
+	Sentence: "It was used before, or is older than ten minutes.",
+	Next:     "Make another one on the machine that runs payersync.", Do: connector.DoOpenPages,
 }
 
 // once shows a button. A GET uses nothing up: previews and scanners follow links, too.

@@ -96,7 +96,8 @@ func TestALinkIsGoodForTenMinutes(t *testing.T) {
 func TestSigningInTakesANewTokenAndEndsTheOldLogin(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	planted := &http.Cookie{Name: cookieOf(t, h.ledger, h.pages, pages.Viewer, nil).Name, Value: "planted-before-she-signed-in"}
+	planted := &http.Cookie{Name: cookieOf(t, h.ledger, h.pages, pages.Viewer, nil).Name,
+		Value: "planted-before-she-signed-in"}
 	first := cookieOf(t, h.ledger, h.pages, pages.Viewer, planted)
 	second := cookieOf(t, h.ledger, h.pages, pages.Admin, first)
 	if first.Value == planted.Value || second.Value == first.Value || len(first.Value) < 43 {
@@ -139,9 +140,11 @@ func TestARequestUnderWayBringsNoLoginBack(t *testing.T) {
 	h := newHouse(t)
 	h.receive(state.Delivery{Key: "event:e1", Type: "odd", State: connector.InboxQuarantined, Body: []byte(`{}`)})
 	asked, answer := make(chan struct{}), make(chan struct{})
-	p := must(pages.New(pages.Config{Ledger: h.ledger, Settings: func() []pages.Setting { close(asked); <-answer; return nil }}))(t)
+	p := must(pages.New(pages.Config{Ledger: h.ledger,
+		Settings: func() []pages.Setting { close(asked); <-answer; return nil }}))(t)
 	c := cookieOf(t, h.ledger, p, pages.Operator, nil)
-	if w := (request{method: "POST", path: "/webhooks/event:e1/close", cookie: c}).to(t, p); w.Code != http.StatusSeeOther { // whose note waits to be shown
+	if w := (request{method: "POST", path: "/webhooks/event:e1/close", cookie: c}).to(t,
+		p); w.Code != http.StatusSeeOther { // whose note waits to be shown
 		t.Fatalf("closing is answered %d", w.Code)
 	}
 	var tab sync.WaitGroup
@@ -247,7 +250,8 @@ func TestPagesOfALockedLedgerAreShownAndChangeNothing(t *testing.T) {
 	if err := other.Close(); err != nil {
 		t.Error(err)
 	}
-	if w := (request{method: "POST", path: "/webhooks/event:e1/close", cookie: c}).to(t, h.pages); w.Code != http.StatusSeeOther {
+	if w := (request{method: "POST", path: "/webhooks/event:e1/close", cookie: c}).to(t,
+		h.pages); w.Code != http.StatusSeeOther {
 		t.Errorf("when the lock is gone it is answered %d", w.Code)
 	}
 }

@@ -73,7 +73,8 @@ func (v *visit) mandates() error {
 		Signing  *chart
 		Least    int
 		Written  []writtenBack // the newest write-back of each connection
-	}{Counted: c.At, Several: len(v.pages.cfg.Connections) > 1, Operator: v.User.Role.May(Operator), Letters: v.pages.served["/mandates/letters"], Today: office.DayOf(v.pages.now()), Least: office.LeastGroup}
+	}{Counted: c.At, Several: len(v.pages.cfg.Connections) > 1, Operator: v.User.Role.May(Operator),
+		Letters: v.pages.served["/mandates/letters"], Today: office.DayOf(v.pages.now()), Least: office.LeastGroup}
 	var which office.Which
 	show := v.filled("show")
 	content.Show = show
@@ -89,7 +90,8 @@ func (v *visit) mandates() error {
 		if w.show == show {
 			which = w.which
 		}
-		content.Choices = append(content.Choices, part{choice{w.label, v.with("show", w.show, "after", ""), w.show == show}, n})
+		content.Choices = append(content.Choices,
+			part{choice{w.label, v.with("show", w.show, "after", ""), w.show == show}, n})
 	}
 	if which.Class == "" {
 		return notFound
@@ -107,7 +109,9 @@ func (v *visit) mandates() error {
 	}
 	if at := slices.IndexFunc(c.Signing, func(s office.Signing) bool { return s.By == "all" }); at >= 0 {
 		s := c.Signing[at]
-		content.Signing = newChart("Days to sign", fmt.Sprintf("Half of %s came within %s, nine of ten within %s.", connector.Plural(s.Signed, "signature"), within(s.Median), within(s.P90)),
+		content.Signing = newChart("Days to sign",
+			fmt.Sprintf("Half of %s came within %s, nine of ten within %s.", connector.Plural(s.Signed, "signature"),
+				within(s.Median), within(s.P90)),
 			"Days", "Signatures", boundLabels(office.SignedIn[:], ">"), s.Days[:])
 	}
 	return v.show("mandates", "Mandates", content)
@@ -125,7 +129,8 @@ func (v *visit) workRows(stood []office.Stood) (out []workRow, err error) {
 		return nil, err
 	}
 	for i, r := range stood {
-		row := workRow{Stood: r, Path: payerPath(ids[i]), Status: stepChip(r.Standing), Why: whyItStops(r.Standing), Next: r.Handover.Next}
+		row := workRow{Stood: r, Path: payerPath(ids[i]), Status: stepChip(r.Standing), Why: whyItStops(r.Standing),
+			Next: r.Handover.Next}
 		if x, has := written[ids[i]]; has && x.What != letters.Stopped && x.What != letters.Finished {
 			row.Next = nextLetter(x)
 		} else if counting {
@@ -194,7 +199,8 @@ func (v *visit) handOver() error {
 	default:
 		days, err := strconv.Atoi(who)
 		if err != nil || days < 1 || days > 3650 {
-			return problem{Status: http.StatusUnprocessableEntity, Title: "No file was made", Sentence: "The form does not name the payers for the file.", Next: "Go back, choose who, and try again."}
+			return problem{Status: http.StatusUnprocessableEntity, Title: "No file was made",
+				Sentence: "The form does not name the payers for the file.", Next: "Go back, choose who, and try again."}
 		}
 		h.Older = time.Duration(days) * 24 * time.Hour
 	}
@@ -203,7 +209,8 @@ func (v *visit) handOver() error {
 		return err
 	}
 	var rows [][]string
-	if err := file.Each(v.Context(), func(r office.HandoverRow) error { rows = append(rows, r.Cells()); return nil }); err != nil {
+	if err := file.Each(v.Context(),
+		func(r office.HandoverRow) error { rows = append(rows, r.Cells()); return nil }); err != nil {
 		return err
 	}
 	return v.download("links.csv", office.HandoverHeader, rows)
@@ -239,11 +246,15 @@ func (v *visit) noteSent() error {
 	chosen := v.Form["mandate"]
 	switch {
 	case len(chosen) == 0:
-		return problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was saved", Sentence: "No payer was selected.", Next: "Go back, select the payers that got their signing link, and try again."}
+		return problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was saved", Sentence: "No payer was selected.",
+			Next: "Go back, select the payers that got their signing link, and try again."}
 	case err != nil:
-		return problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was saved", Sentence: "The date of sending is missing, or is not a date.", Next: "Go back and give the day, for example 2026-11-20."}
+		return problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was saved",
+			Sentence: "The date of sending is missing, or is not a date.",
+			Next:     "Go back and give the day, for example 2026-11-20."}
 	}
-	sendings := connector.Map(slices.Compact(slices.Sorted(slices.Values(chosen))), func(id string) office.Sending { return office.Sending{MandateID: id, On: on} })
+	sendings := connector.Map(slices.Compact(slices.Sorted(slices.Values(chosen))),
+		func(id string) office.Sending { return office.Sending{MandateID: id, On: on} })
 	why, err := v.why()
 	if err != nil {
 		return err
@@ -282,19 +293,22 @@ func (v *visit) showing() string {
 func (v *visit) exportReport() error {
 	class, step, ok := classOf(v)
 	if !ok {
-		return problem{Status: http.StatusUnprocessableEntity, Title: "The file was not made", Sentence: "There is no such part of the report.", Next: "Go back to the report, choose one, and try again."}
+		return problem{Status: http.StatusUnprocessableEntity, Title: "The file was not made",
+			Sentence: "There is no such part of the report.", Next: "Go back to the report, choose one, and try again."}
 	}
 	if !v.pages.exporting.TryLock() {
-		return problem{Status: http.StatusConflict, Title: "The file was not made", Sentence: "Another one is being made just now.", Next: "Wait a few seconds, go back, and try again."}
+		return problem{Status: http.StatusConflict, Title: "The file was not made",
+			Sentence: "Another one is being made just now.", Next: "Wait a few seconds, go back, and try again."}
 	}
 	defer v.pages.exporting.Unlock()
 	var rows [][]string
-	_, err := office.MakeReport(v.Context(), v.ledger(), office.ReportOn{Valid: v.pages.cfg.Valid}, func(r office.ReportRow) error {
-		if (class == "" || r.Class == class) && (step == "" || r.Step == step) {
-			rows = append(rows, r.Cells())
-		}
-		return nil
-	})
+	_, err := office.MakeReport(v.Context(), v.ledger(), office.ReportOn{Valid: v.pages.cfg.Valid},
+		func(r office.ReportRow) error {
+			if (class == "" || r.Class == class) && (step == "" || r.Step == step) {
+				rows = append(rows, r.Cells())
+			}
+			return nil
+		})
 	if err != nil {
 		return err
 	}
@@ -303,7 +317,8 @@ func (v *visit) exportReport() error {
 		what = strings.TrimSuffix("class "+string(class)+", "+string(step), ", ")
 	}
 	if err := v.ledger().Do(v.Context(), func(tx *state.Tx) error {
-		return tx.Audit(state.Entry{Actor: v.User.Name, Action: "export report", Subject: connector.Plural(len(rows), "record"), Reason: what})
+		return tx.Audit(state.Entry{Actor: v.User.Name, Action: "export report",
+			Subject: connector.Plural(len(rows), "record"), Reason: what})
 	}); err != nil {
 		return err
 	}

@@ -69,7 +69,8 @@ func TestWhoHasToSignIsListedHandedOverAndNotedAsSent(t *testing.T) {
 	holds(t, viewer.get("/mandates", http.StatusOK), "No mandate waits for a signature")
 	h.run(true)
 	page := h.settled(viewer, "/mandates", "33 payers have to sign")
-	holds(t, page, "a…@<wbr>crumbandcrust.example", `href="/payers/quickstart/HB001"`, "Not invited", "Fewer than 10 mandates were signed")
+	holds(t, page, "a…@<wbr>crumbandcrust.example", `href="/payers/quickstart/HB001"`, "Not invited",
+		"Fewer than 10 mandates were signed")
 	lacks(t, page, "accounts@", `class="tick"`, "Hand-over file", "/sign/", "01632")
 	page = anna.get("/mandates", http.StatusOK)
 	holds(t, page, "accounts@<wbr>crumbandcrust.example", "=Equal Parts Bakehouse", "Note as sent", "Hand-over file")
@@ -81,8 +82,10 @@ func TestWhoHasToSignIsListedHandedOverAndNotedAsSent(t *testing.T) {
 	if log := h.logged(50); strings.Contains(log, "write hand-over file") {
 		t.Errorf("the audit log has a file that nobody got: %s", log)
 	}
-	rows := sheetOf(t, anna.post("/mandates/handover", http.StatusOK, "who", "unsent", "separator", "semicolon", "reason", "mail merge"), ';')
-	if len(rows) != 34 || strings.Join(rows[0], " ") != strings.Join(office.HandoverHeader, " ") || rows[1][0] != "HB001" || !strings.Contains(rows[1][7], "/sign/") {
+	rows := sheetOf(t, anna.post("/mandates/handover", http.StatusOK, "who", "unsent", "separator", "semicolon", "reason",
+		"mail merge"), ';')
+	if len(rows) != 34 || strings.Join(rows[0], " ") != strings.Join(office.HandoverHeader, " ") ||
+		rows[1][0] != "HB001" || !strings.Contains(rows[1][7], "/sign/") {
 		t.Errorf("%d rows: %q", len(rows), rows[:2])
 	}
 	for _, r := range rows {
@@ -99,8 +102,10 @@ func TestWhoHasToSignIsListedHandedOverAndNotedAsSent(t *testing.T) {
 	anna.post("/mandates/sent", http.StatusUnprocessableEntity, "on", today)
 	anna.post("/mandates/sent", http.StatusUnprocessableEntity, "mandate", ids[0], "on", "yesterday")
 	viewer.post("/mandates/sent", http.StatusForbidden, "mandate", ids[0], "on", today)
-	page = anna.post("/mandates/sent", http.StatusOK, "mandate", ids[0], "mandate", ids[1], "mandate", "m-none", "on", today, "reason", "by post", "show", "unsent")
-	holds(t, page, "2 links noted as sent on", "Cannot note this row: no payer has the mandate m-none now", `aria-current="true">Not invited yet`)
+	page = anna.post("/mandates/sent", http.StatusOK, "mandate", ids[0], "mandate", ids[1], "mandate", "m-none", "on",
+		today, "reason", "by post", "show", "unsent")
+	holds(t, page, "2 links noted as sent on", "Cannot note this row: no payer has the mandate m-none now",
+		`aria-current="true">Not invited yet`)
 	if got := ticks(page); len(got) != 25 { // of 31, on the first page
 		t.Errorf("%d are not sent yet, want 25", len(got))
 	}
@@ -145,7 +150,8 @@ func TestSignaturesAreShownAsAChartAndAsNumbers(t *testing.T) {
 	}
 	h.sweep()
 	page := h.settled(h.enter("vera", pages.Viewer), "/mandates", "21 payers have to sign")
-	holds(t, page, "Half of 12 signatures came within a day, nine of ten within a day.", "<title>Days to sign</title>", "<desc>", `<th scope="row">2–3</th>`, `<th scope="row">0</th><td class="n">12</td>`)
+	holds(t, page, "Half of 12 signatures came within a day, nine of ten within a day.", "<title>Days to sign</title>",
+		"<desc>", `<th scope="row">2–3</th>`, `<th scope="row">0</th><td class="n">12</td>`)
 	lacks(t, page, "style=")
 }
 
@@ -164,7 +170,8 @@ func TestLostLinksAreFetchedAgainInBulk(t *testing.T) {
 	viewer.get("/mandates/links", http.StatusForbidden)
 	viewer.post("/mandates/links", http.StatusForbidden, "shown", shown)
 	before := h.box.Writes()
-	holds(t, anna.post("/mandates/links", http.StatusConflict, "shown", "0123456789abcdef"), "The list changed while you were reading it", "No signing link was requested")
+	holds(t, anna.post("/mandates/links", http.StatusConflict, "shown", "0123456789abcdef"),
+		"The list changed while you were reading it", "No signing link was requested")
 	if h.box.Writes() != before {
 		t.Error("links were asked for that nobody was shown")
 	}
@@ -185,7 +192,8 @@ func TestLostLinksAreFetchedAgainInBulk(t *testing.T) {
 			t.Errorf("%s has %d mandates", c.ID, len(c.Mandates))
 		}
 	}
-	holds(t, anna.post("/mandates/links", http.StatusOK, "shown", shown), "No signing link is lost, so payersync requested none")
+	holds(t, anna.post("/mandates/links", http.StatusOK, "shown", shown),
+		"No signing link is lost, so payersync requested none")
 }
 
 // The report covers every record, and its totals equal the number of records.
@@ -220,7 +228,8 @@ func TestTheReportSumsUpToTheBooks(t *testing.T) {
 	if log := h.logged(1); log != "anna export report 39 records: all" {
 		t.Errorf("the audit log says %q", log)
 	}
-	rows = sheetOf(t, anna.post("/mandates/report", http.StatusOK, "class", string(standing.Awaiting), "separator", "semicolon"), ';')
+	rows = sheetOf(t, anna.post("/mandates/report", http.StatusOK, "class", string(standing.Awaiting), "separator",
+		"semicolon"), ';')
 	if len(rows) != 34 {
 		t.Errorf("%d rows of those who wait for a signature, want 33 and the head", len(rows))
 	}
@@ -279,7 +288,8 @@ func TestHowFarTheLinksAreIsFollowedByScript(t *testing.T) {
 	b.sound("the progress")
 	b.picture("_mandates_links-progress")
 	b.do(chromedp.WaitVisible(`[aria-busy="false"]`))
-	if text := ask(b, chromedp.Evaluate[string](`document.getElementById("lot").textContent`)); !strings.Contains(text, "6 of 6 signing links fetched, 0 failed.") {
+	if text := ask(b, chromedp.Evaluate[string](`document.getElementById("lot").textContent`)); !strings.Contains(text,
+		"6 of 6 signing links fetched, 0 failed.") {
 		t.Errorf("in the end it says %q", text)
 	}
 }
@@ -294,6 +304,7 @@ func TestWriteBacksAreSeenWithTheMandates(t *testing.T) {
 	h.do(func(tx *state.Tx) error {
 		return tx.NoteWriteback(state.WritebackRun{Connection: sample, Written: 31, Waiting: 2})
 	})
-	holds(t, v.get("/mandates", http.StatusOK), `<h2 id="written">Written back to the accounting system</h2>`, `data-label="Written">31<`, `data-label="Wait for approval">2<`, "looks at the plan and approves it")
+	holds(t, v.get("/mandates", http.StatusOK), `<h2 id="written">Written back to the accounting system</h2>`,
+		`data-label="Written">31<`, `data-label="Wait for approval">2<`, "looks at the plan and approves it")
 	holds(t, v.get("/", http.StatusOK), `href="/mandates#written">Look at the write-backs</a>`)
 }

@@ -43,7 +43,8 @@ func (v *visit) mappings() error {
 	var rows []mappingRow
 	for _, f := range m.Files {
 		row := mappingRow{Connection: f.Connection, Path: mappingPath(f.Connection)}
-		if row.InForce, err = v.ledger().MappingInForce(v.Context(), f.Connection); err != nil && !errors.Is(err, state.ErrNoMapping) {
+		if row.InForce, err = v.ledger().MappingInForce(v.Context(), f.Connection); err != nil &&
+			!errors.Is(err, state.ErrNoMapping) {
 			return err
 		}
 		if i := slices.IndexFunc(wrong, func(p state.MappingProblem) bool { return p.Connection == f.Connection }); i >= 0 {
@@ -57,7 +58,8 @@ func (v *visit) mappings() error {
 // mappingPath returns the address of a connection's mapping.
 func mappingPath(connection string) string { return "/mapping/" + url.PathEscape(connection) }
 
-var noMapping = problem{Status: http.StatusNotFound, Title: "There is no such mapping", Sentence: "No connection of this name is configured here.", Next: "The page Mapping lists the connections."}
+var noMapping = problem{Status: http.StatusNotFound, Title: "There is no such mapping",
+	Sentence: "No connection of this name is configured here.", Next: "The page Mapping lists the connections."}
 
 // mappingPage is the mapping of a connection as its page shows it.
 type mappingPage struct {
@@ -146,7 +148,9 @@ func (v *visit) theMapping() (office.MappingText, error) {
 	case !known:
 		return now, noMapping
 	case err != nil:
-		return now, problem{Status: http.StatusConflict, Title: "The mapping cannot be read", Sentence: "payersync cannot find or open its file. The version of the last run stays in force.", Next: "Ask the operator of payersync to check the installation.", Do: connector.DoCheck, err: err}
+		return now, problem{Status: http.StatusConflict, Title: "The mapping cannot be read",
+			Sentence: "payersync cannot find or open its file. The version of the last run stays in force.",
+			Next:     "Ask the operator of payersync to check the installation.", Do: connector.DoCheck, err: err}
 	}
 	return now, nil
 }
@@ -187,7 +191,8 @@ func (v *visit) openMapping(asText bool) error {
 func (v *visit) newMappingPage(now office.MappingText) *mappingPage {
 	connection := v.PathValue("connection")
 	return &mappingPage{
-		Connection: connection, Path: mappingPath(connection), File: filepath.Base(now.Path), Text: now.Text, Opened: now.Hash, Status: http.StatusOK,
+		Connection: connection, Path: mappingPath(connection), File: filepath.Base(now.Path), Text: now.Text,
+		Opened: now.Hash, Status: http.StatusOK,
 		MayEdit: v.User.Role.May(Admin), Raw: v.User.Role.May(Operator), Sharing: v.pages.cfg.Mappings.Sharing(connection),
 		MayRun: v.pages.cfg.Starter != nil && v.User.Role.May(Operator),
 	}
@@ -268,7 +273,8 @@ func withoutExamples(text string) string {
 	var out []string
 	inside := false
 	for _, line := range strings.Split(text, "\n") {
-		if strings.TrimSpace(line) != "" && !strings.HasPrefix(line, " ") && !strings.HasPrefix(line, "-") && !strings.HasPrefix(line, "#") {
+		if strings.TrimSpace(line) != "" && !strings.HasPrefix(line, " ") && !strings.HasPrefix(line, "-") &&
+			!strings.HasPrefix(line, "#") {
 			if inside = strings.HasPrefix(line, "examples"); inside {
 				out = append(out, "examples: # shown to the roles operator and admin")
 			}
@@ -308,7 +314,8 @@ func (v *visit) editMapping() error {
 		return err
 	}
 	if !v.PostForm.Has("text") {
-		return problem{Status: http.StatusBadRequest, Title: "Nothing was changed", Sentence: "The form has no text.", Next: "Open the mapping, and use one of its buttons."}
+		return problem{Status: http.StatusBadRequest, Title: "Nothing was changed", Sentence: "The form has no text.",
+			Next: "Open the mapping, and use one of its buttons."}
 	}
 	p := v.newMappingPage(now)
 	p.Text, p.Record, p.Reason = office.LineEnds(v.PostFormValue("text"), now.Text), v.filled("record"), v.filled("reason")

@@ -45,7 +45,8 @@ func (v *visit) forecastOf(p syncer.Preview, keyName string) (*forecast, error) 
 	f.Of = p.Records - p.Excluded + p.Dropped.Count
 	f.Sum = p.Creates + p.Adopts + p.Updates + p.Dropped.Count + f.NotNow
 	for _, g := range p.Groups {
-		what := connector.Map(g.Changes, func(c syncer.FieldManner) string { return office.FieldWord(c.Path) + " " + string(c.Manner) })
+		what := connector.Map(g.Changes,
+			func(c syncer.FieldManner) string { return office.FieldWord(c.Path) + " " + string(c.Manner) })
 		f.Groups = append(f.Groups, forecastGroup{g.Count, strings.Join(slices.Compact(what), ", ")})
 	}
 	ids := make([]state.RecordID, len(p.Customers))
@@ -66,7 +67,9 @@ func (v *visit) forecastOf(p syncer.Preview, keyName string) (*forecast, error) 
 			diff = office.ForViewers(c.Diff, keyName)
 		}
 		for j, d := range diff {
-			row.Fields = append(row.Fields, fieldRow{Path: d.Path, Field: office.FieldWord(d.Path), Now: d.From, After: d.To, Emptied: c.Diff[j].From != "" && c.Diff[j].To == ""})
+			row.Fields = append(row.Fields,
+				fieldRow{Path: d.Path, Field: office.FieldWord(d.Path), Now: d.From, After: d.To, Emptied: c.Diff[j].From != "" &&
+					c.Diff[j].To == ""})
 		}
 		f.Payers = append(f.Payers, row)
 	}
@@ -102,11 +105,13 @@ func (v *visit) addPreview(p *mappingPage, checked office.Checked, now office.Ma
 		return nil
 	}
 	return v.ledger().Do(ctx, func(tx *state.Tx) error {
-		return tx.Audit(state.Entry{Actor: v.User.Name, Action: "show record", Subject: p.Connection + " " + p.Record, Reason: "mapping"})
+		return tx.Audit(state.Entry{Actor: v.User.Name, Action: "show record", Subject: p.Connection + " " + p.Record,
+			Reason: "mapping"})
 	})
 }
 
-var noCount = problem{Status: http.StatusNotFound, Title: "There is no such count", Sentence: "This count was cancelled, has expired, or was never started.", Next: "Open the mapping, and count again."}
+var noCount = problem{Status: http.StatusNotFound, Title: "There is no such count",
+	Sentence: "This count was cancelled, has expired, or was never started.", Next: "Open the mapping, and count again."}
 
 // mappingCount shows the progress or the result of a trial on all records.
 func (v *visit) mappingCount() error {
@@ -128,7 +133,8 @@ func (v *visit) mappingCount() error {
 		Old, Saved bool
 		Preview    *forecast
 		Whole      bool
-	}{Connection: connection, Path: mappingPath(connection), Hash: hash, Tally: t, Old: old, Saved: now.Hash == hash, Whole: true}
+	}{Connection: connection, Path: mappingPath(connection), Hash: hash, Tally: t, Old: old, Saved: now.Hash == hash,
+		Whole: true}
 	if p, ok := t.Result.(syncer.Preview); ok {
 		if content.Preview, err = v.forecastOf(p, ""); err != nil {
 			return err

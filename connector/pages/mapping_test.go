@@ -29,7 +29,8 @@ func (h *house) newMappings() *office.Mappings {
 	kept := &office.Tallies{}
 	h.t.Cleanup(kept.Close)
 	h.mappings = &office.Mappings{
-		Ledger: h.ledger, Syncer: &syncer.Syncer{Ledger: h.ledger, Reconciler: h.reader, Settings: h.syncer.Settings}, Tally: kept, Read: os.ReadFile,
+		Ledger: h.ledger, Syncer: &syncer.Syncer{Ledger: h.ledger, Reconciler: h.reader, Settings: h.syncer.Settings},
+		Tally: kept, Read: os.ReadFile,
 		Files: []office.MappingFile{{Connection: sample, Path: h.mappingFile()}},
 		Source: func(context.Context, string) (syncer.Connection, error) {
 			conn := h.conn
@@ -100,18 +101,21 @@ func TestAMappingIsMendedTriedAndSaved(t *testing.T) {
 	page := anna.get("/mapping", http.StatusOK)
 	holds(t, page, "Mapping of", "is in force since", "Nothing would change for all", "Save")
 	page = anna.get(mappingPath+"/text", http.StatusOK)
-	holds(t, page, "Mapping of", "is in force since", `<li id="line-1">`, "% filled", "Nothing would change for all", "Save")
+	holds(t, page, "Mapping of", "is in force since", `<li id="line-1">`, "% filled", "Nothing would change for all",
+		"Save")
 	was := h.text()
 	bad := strings.Replace(was, "name: trim(Name)", "name: trim(Nmae)", 1)
 	if bad == was {
 		t.Fatal("the sample mapping has no such rule")
 	}
 	page = anna.post(mappingPath, http.StatusUnprocessableEntity, "text", bad, "opened", opened(t, page), "do", "check")
-	holds(t, page, "<title>Problem: the mapping has 1 mistake", `href="#line-`, `class="wrong"`, "Nmae", "Write instead:", "trim(Nmae)")
+	holds(t, page, "<title>Problem: the mapping has 1 mistake", `href="#line-`, `class="wrong"`, "Nmae", "Write instead:",
+		"trim(Nmae)")
 	if n := strings.Index(page, `id="line-`); n < 0 || h.text() != was {
 		t.Error("to check has changed the file")
 	}
-	page = anna.post(mappingPath, http.StatusUnprocessableEntity, "text", bad, "opened", opened(t, page), "do", "save", "reason", "spelling")
+	page = anna.post(mappingPath, http.StatusUnprocessableEntity, "text", bad, "opened", opened(t, page), "do", "save",
+		"reason", "spelling")
 	holds(t, page, "A text with mistakes is not saved", "trim(Nmae)")
 	page = anna.post(mappingPath, http.StatusOK, "text", bad, "opened", opened(t, page), "do", "cure 1")
 	holds(t, page, "name: trim(Name)")
@@ -126,7 +130,8 @@ func TestAMappingIsMendedTriedAndSaved(t *testing.T) {
 	holds(t, page, "would change", "updated", "Difference to the file", "Rule by rule for", "upper(trim(Name))")
 	page = anna.post(mappingPath, http.StatusUnprocessableEntity, "text", sent, "opened", opened(t, page), "do", "save")
 	holds(t, page, "Problem: say why you save", `href="#reason"`, "upper(trim(Name))")
-	page = anna.post(mappingPath, http.StatusOK, "text", sent, "opened", opened(t, page), "do", "save", "reason", "capitals")
+	page = anna.post(mappingPath, http.StatusOK, "text", sent, "opened", opened(t, page), "do", "save", "reason",
+		"capitals")
 	holds(t, page, "Saved as version", "Nothing was sent", "the next run goes by it", "capitals")
 	if h.text() != upper {
 		t.Errorf("the file is\n%q\nand not what was typed", h.text())
@@ -174,7 +179,8 @@ func TestOnlyTheVersionThatWasOpenedIsReplaced(t *testing.T) {
 	annas, bobs := was+"# anna\n", was+"# bob\n"
 	anna.post(mappingPath, http.StatusOK, "text", annas, "opened", first, "do", "save", "reason", "one")
 	page := bob.post(mappingPath, http.StatusConflict, "text", bobs, "opened", first, "do", "save", "reason", "two")
-	holds(t, page, "<title>Problem: the file changed since you opened it", "<bdi>anna</bdi> saved", "# anna", "# bob", "Both texts are kept")
+	holds(t, page, "<title>Problem: the file changed since you opened it", "<bdi>anna</bdi> saved", "# anna", "# bob",
+		"Both texts are kept")
 	if h.text() != annas {
 		t.Error("what anna saved is gone")
 	}
@@ -194,7 +200,8 @@ func TestOfManyWhoSaveAtOnceOneDoes(t *testing.T) {
 	for i := range 8 {
 		wg.Go(func() {
 			text := fmt.Sprintf("%s# %d\n", was, i)
-			if _, err := h.mappings.Save(context.Background(), sample, hash, text, syncer.Operator{Name: fmt.Sprint(i), Reason: "race"}); err == nil {
+			if _, err := h.mappings.Save(context.Background(), sample, hash, text,
+				syncer.Operator{Name: fmt.Sprint(i), Reason: "race"}); err == nil {
 				won <- text
 			}
 		})
@@ -251,12 +258,14 @@ func TestAMappingFileKeepsWhatItIs(t *testing.T) {
 			anna := h.enter("anna", pages.Admin)
 			page := anna.get(mappingPath, http.StatusOK)
 			text := strings.ReplaceAll(strings.ReplaceAll(h.text(), "\r\n", "\n")+"# new\n", "\n", "\r\n")
-			holds(t, anna.post(mappingPath, http.StatusOK, "text", text, "opened", opened(t, page), "do", "save", "reason", "why"), "Saved as version")
+			holds(t, anna.post(mappingPath, http.StatusOK, "text", text, "opened", opened(t, page), "do", "save", "reason",
+				"why"), "Saved as version")
 			if !strings.Contains(h.text(), "# new") {
 				t.Error("it was not saved")
 			}
 			c.after(h)
-			holds(t, anna.post(mappingPath, http.StatusOK, "text", text, "opened", opened(t, anna.get(mappingPath, http.StatusOK)), "do", "save", "reason", "why"), "has this text already")
+			holds(t, anna.post(mappingPath, http.StatusOK, "text", text, "opened",
+				opened(t, anna.get(mappingPath, http.StatusOK)), "do", "save", "reason", "why"), "has this text already")
 		})
 	}
 }
@@ -270,8 +279,10 @@ func TestAFileThatCannotBeWrittenIsOfferedAsText(t *testing.T) {
 	anna := h.enter("anna", pages.Admin)
 	was := h.text()
 	page := anna.get(mappingPath, http.StatusOK)
-	page = anna.post(mappingPath, http.StatusConflict, "text", was+"# new\n", "opened", opened(t, page), "do", "save", "reason", "why")
-	holds(t, page, "Problem: the file cannot be written from here", "Nothing was changed", "Difference to the file", "# new")
+	page = anna.post(mappingPath, http.StatusConflict, "text", was+"# new\n", "opened", opened(t, page), "do", "save",
+		"reason", "why")
+	holds(t, page, "Problem: the file cannot be written from here", "Nothing was changed", "Difference to the file",
+		"# new")
 	if h.text() != was || h.saves() != 0 {
 		t.Error("it was written, or said to be")
 	}
@@ -289,7 +300,8 @@ func TestTwoConnectionsWithOneMappingAreToldOfBoth(t *testing.T) {
 	holds(t, anna.get("/mapping", http.StatusOK), sample, "harbour")
 	page := anna.get(mappingPath, http.StatusOK)
 	holds(t, page, "a change is made for all of them", "harbour")
-	page = anna.post(mappingPath, http.StatusOK, "text", h.text()+"# new\n", "opened", opened(t, page), "do", "save", "reason", "why")
+	page = anna.post(mappingPath, http.StatusOK, "text", h.text()+"# new\n", "opened", opened(t, page), "do", "save",
+		"reason", "why")
 	holds(t, page, "It is the mapping of harbour, too.")
 
 	// A text that fits one of them alone is not saved.
@@ -301,7 +313,8 @@ func TestTwoConnectionsWithOneMappingAreToldOfBoth(t *testing.T) {
 		return conn, nil
 	}
 	before := h.text()
-	page = anna.post(mappingPath, http.StatusUnprocessableEntity, "text", before+"# newer\n", "opened", opened(t, anna.get(mappingPath, http.StatusOK)), "do", "save", "reason", "why")
+	page = anna.post(mappingPath, http.StatusUnprocessableEntity, "text", before+"# newer\n", "opened",
+		opened(t, anna.get(mappingPath, http.StatusOK)), "do", "save", "reason", "why")
 	holds(t, page, "read for harbour")
 	if h.text() != before {
 		t.Error("it was saved")
@@ -316,7 +329,8 @@ func TestAllRecordsAreCountedInTheBackground(t *testing.T) {
 	h.mappings.Syncer.Settings = h.syncer.Settings
 	anna := h.enter("anna", pages.Admin)
 	text := inCapitals(h.text())
-	page := anna.post(mappingPath, http.StatusOK, "text", text, "opened", office.HashOfMapping([]byte(h.text())), "do", "count")
+	page := anna.post(mappingPath, http.StatusOK, "text", text, "opened", office.HashOfMapping([]byte(h.text())), "do",
+		"count")
 	hash := office.HashOfMapping([]byte(text))
 	for range 100 {
 		if !strings.Contains(page, "data-again") {
@@ -342,7 +356,8 @@ func TestWhoMayNotEditAMappingChangesNothing(t *testing.T) {
 	for _, role := range []pages.Role{pages.Viewer, pages.Operator} {
 		eve := h.enter("eve", role)
 		for _, do := range []string{"check", "count", "save"} {
-			eve.post(mappingPath, http.StatusForbidden, "text", was+"# eve\n", "opened", office.HashOfMapping([]byte(was)), "do", do, "reason", "mine")
+			eve.post(mappingPath, http.StatusForbidden, "text", was+"# eve\n", "opened", office.HashOfMapping([]byte(was)), "do",
+				do, "reason", "mine")
 		}
 		eve.post(mappingPath+"/preview/"+strings.Repeat("0", 64), http.StatusForbidden, "do", "cancel")
 		page := eve.get(mappingPath, http.StatusOK) + eve.get(mappingPath+"/text", http.StatusOK)
@@ -358,7 +373,8 @@ func TestWhoMayNotEditAMappingChangesNothing(t *testing.T) {
 	}
 	for _, name := range []string{"..%2f..%2fetc%2fpasswd", "%2fetc%2fpasswd", "mapping.yaml", "%00", "..%5c" + sample} {
 		for _, tail := range []string{"", "/text", "/quality", "/versions"} {
-			if status, _ := h.enter("anna", pages.Admin).send(http.MethodGet, "/mapping/"+name+tail, nil); status != http.StatusNotFound {
+			if status, _ := h.enter("anna", pages.Admin).send(http.MethodGet, "/mapping/"+name+tail,
+				nil); status != http.StatusNotFound {
 				t.Errorf("/mapping/%s%s is answered %d", name, tail, status)
 			}
 		}
@@ -399,21 +415,27 @@ func TestHostileTextStaysText(t *testing.T) {
 		conn := h.conn
 		conn.Mapping = nil
 		for _, name := range []string{"<script>alert(1)</script>", "=1+1", "\u202eeman", strings.Repeat("x", 255)} {
-			conn.Info.Fields = append(conn.Info.Fields[:len(conn.Info.Fields):len(conn.Info.Fields)], connector.Field{Name: name, Type: connector.TypeText, Example: "<b>x</b>"})
+			conn.Info.Fields = append(conn.Info.Fields[:len(conn.Info.Fields):len(conn.Info.Fields)],
+				connector.Field{Name: name, Type: connector.TypeText, Example: "<b>x</b>"})
 		}
 		return conn, nil
 	}
 	anna := h.enter("anna", pages.Admin)
-	for _, text := range []string{"</textarea><script>alert(1)</script>", "\u202e name: =1+1", strings.Repeat("x", 5000), "\x00", "", "- \n- <img src=x onerror=alert(1)>", "{{.}}", "key: &a [*a, *a]"} {
-		page := anna.post(mappingPath, http.StatusUnprocessableEntity, "text", text, "opened", office.HashOfMapping([]byte(h.text())), "do", "check")
-		if strings.Contains(page, "<script>alert") || strings.Contains(page, "<img src=x") || strings.Contains(page, "<b>x</b>") {
+	for _, text := range []string{"</textarea><script>alert(1)</script>", "\u202e name: =1+1", strings.Repeat("x", 5000),
+		"\x00", "", "- \n- <img src=x onerror=alert(1)>", "{{.}}", "key: &a [*a, *a]"} {
+		page := anna.post(mappingPath, http.StatusUnprocessableEntity, "text", text, "opened",
+			office.HashOfMapping([]byte(h.text())), "do", "check")
+		if strings.Contains(page, "<script>alert") || strings.Contains(page, "<img src=x") ||
+			strings.Contains(page, "<b>x</b>") {
 			t.Errorf("%q becomes a part of the page", text)
 		}
-		if typed := strings.ReplaceAll(text, "\x00", "\ufffd"); !strings.Contains(page, html.EscapeString(typed)) && !strings.Contains(page, typed) {
+		if typed := strings.ReplaceAll(text, "\x00", "\ufffd"); !strings.Contains(page, html.EscapeString(typed)) &&
+			!strings.Contains(page, typed) {
 			t.Logf("%q is escaped otherwise", text)
 		}
 	}
-	anna.post(mappingPath, http.StatusRequestEntityTooLarge, "text", strings.Repeat("x", 1<<20), "opened", "0", "do", "save", "reason", "large")
+	anna.post(mappingPath, http.StatusRequestEntityTooLarge, "text", strings.Repeat("x", 1<<20), "opened", "0", "do",
+		"save", "reason", "large")
 	anna.post(mappingPath, http.StatusBadRequest, "do", "save", "reason", "no text")
 	if h.saves() != 0 {
 		t.Error("something was saved")
@@ -431,7 +453,8 @@ func TestAMappingWithoutRecordsOrFileIsTold(t *testing.T) {
 	if err := os.Remove(h.mappingFile()); err != nil {
 		t.Fatal(err)
 	}
-	holds(t, anna.get(mappingPath, http.StatusConflict), "The mapping cannot be read", "to check the installation. <code>payersync check</code>")
+	holds(t, anna.get(mappingPath, http.StatusConflict), "The mapping cannot be read",
+		"to check the installation. <code>payersync check</code>")
 }
 
 func TestTheDataQualityPageSaysWhichValuesKeepPayersBack(t *testing.T) {

@@ -51,9 +51,12 @@ func (v *visit) versionOf(prefix string) (state.MappingVersion, error) {
 	if err != nil {
 		return state.MappingVersion{}, err
 	}
-	i := slices.IndexFunc(all, func(m state.MappingVersion) bool { return len(prefix) >= 6 && strings.HasPrefix(m.Hash, prefix) })
+	i := slices.IndexFunc(all,
+		func(m state.MappingVersion) bool { return len(prefix) >= 6 && strings.HasPrefix(m.Hash, prefix) })
 	if i < 0 {
-		return state.MappingVersion{}, problem{Status: http.StatusNotFound, Title: "There is no such version", Sentence: "No run of this connection has used a mapping of that version.", Next: "The page of versions lists them."}
+		return state.MappingVersion{},
+			problem{Status: http.StatusNotFound, Title: "There is no such version",
+				Sentence: "No run of this connection has used a mapping of that version.", Next: "The page of versions lists them."}
 	}
 	return all[i], nil
 }
@@ -99,7 +102,8 @@ func (v *visit) versions() error {
 		Lines            []office.DiffLine
 		Compared         bool
 		Pager            pager
-	}{Connection: connection, Path: mappingPath(connection), File: now.Hash, MayEdit: v.User.Role.May(Admin), Pager: v.page(next), A: v.filled("a"), B: v.filled("b"), Unused: true}
+	}{Connection: connection, Path: mappingPath(connection), File: now.Hash, MayEdit: v.User.Role.May(Admin),
+		Pager: v.page(next), A: v.filled("a"), B: v.filled("b"), Unused: true}
 	if content.Saved, err = v.ledger().MappingSavedBy(ctx, now.Hash); err != nil {
 		return err
 	}

@@ -206,7 +206,8 @@ func (t *fieldsTab) choices(part string) []option {
 // word returns a part of a rule as people read it: a column by its name.
 func (t *fieldsTab) word(part string) string {
 	column := mapping.ColumnOf(part)
-	if i := slices.IndexFunc(t.Columns, func(c office.Column) bool { return c.Written == column }); column != "" && i >= 0 {
+	if i := slices.IndexFunc(t.Columns, func(c office.Column) bool { return c.Written == column }); column != "" &&
+		i >= 0 {
 		return t.Columns[i].Label
 	}
 	if rule := mapping.ReadSimple(part); rule.Kind == mapping.Joined || rule.Kind == mapping.Fixed {

@@ -84,10 +84,13 @@ func TestARuleIsChosenInTheTableAndSavedInTheText(t *testing.T) {
 	was := h.text()
 	anna := h.enter("anna", pages.Admin)
 	page := anna.get(mappingPath, http.StatusOK)
-	holds(t, page, "Number (accountNumber)", "</bdi> · <bdi>HB0", "Contact, otherwise Name", "first e-mail address", "Would change none of", `aria-label="Column for Phone"`)
+	holds(t, page, "Number (accountNumber)", "</bdi> · <bdi>HB0", "Contact, otherwise Name", "first e-mail address",
+		"Would change none of", `aria-label="Column for Phone"`)
 
-	page = anna.presses(page, "save", http.StatusUnprocessableEntity, "column customer.people[0].phone", "City", "reason", "cities") // an example wants the number
-	holds(t, page, "A text with mistakes is not saved", `formaction="/mapping/quickstart#line-`, `href="#problem">1 mistake`)
+	page = anna.presses(page, "save", http.StatusUnprocessableEntity, "column customer.people[0].phone", "City", "reason",
+		"cities") // an example wants the number
+	holds(t, page, "A text with mistakes is not saved", `formaction="/mapping/quickstart#line-`,
+		`href="#problem">1 mistake`)
 
 	if h.text() != was {
 		t.Errorf("a refused save changed the file to\n%s", h.text())
@@ -95,17 +98,20 @@ func TestARuleIsChosenInTheTableAndSavedInTheText(t *testing.T) {
 
 	h.withoutExamples()
 	was = h.text()
-	page = anna.presses(anna.get(mappingPath, http.StatusOK), "check", http.StatusOK, "column customer.people[0].phone", "Second City")
+	page = anna.presses(anna.get(mappingPath, http.StatusOK), "check", http.StatusOK, "column customer.people[0].phone",
+		"Second City")
 	want := strings.Replace(was, "phone: trim(Phone)\n", "phone: trim(field(\"Second City\"))\n", 1)
 	if edited(page) != want || h.text() != was {
 		t.Errorf("the text is\n%s", edited(page))
 	}
 	holds(t, page, `href="#tried">Would change `, "Changed and not saved", `id="tried"`)
-	if n := regexp.MustCompile(`>Would change (\d+) of (\d+) customers<`).FindStringSubmatch(page); n == nil || n[1] == "0" {
+	if n := regexp.MustCompile(`>Would change (\d+) of (\d+) customers<`).FindStringSubmatch(page); n == nil ||
+		n[1] == "0" {
 		t.Errorf("the result of the check is not beside the button:\n%s", page)
 	}
 	holds(t, anna.presses(page, "save", http.StatusUnprocessableEntity), "Problem: say why you save")
-	holds(t, anna.presses(page, "save", http.StatusOK, "reason", "letters"), "Saved as version", "Nothing was sent", "letters", "<table class=\"rows mapped\">")
+	holds(t, anna.presses(page, "save", http.StatusOK, "reason", "letters"), "Saved as version", "Nothing was sent",
+		"letters", "<table class=\"rows mapped\">")
 	if h.text() != want || h.saves() != 1 {
 		t.Errorf("the file is\n%s", h.text())
 	}
@@ -120,7 +126,8 @@ func TestTheTextTabHasWhatWasChosenInTheTable(t *testing.T) {
 	holds(t, page, "<textarea", "to: lower(firstEmail(Email))", "changed and not saved", "Difference to the file")
 	_, text, _ := strings.Cut(page, "spellcheck=\"false\" autocapitalize=\"off\" autocomplete=\"off\">\n")
 	text, _, _ = strings.Cut(text, "</textarea>")
-	back := anna.post(mappingPath, http.StatusOK, "text", html.UnescapeString(text), "opened", opened(t, page), "do", "fields")
+	back := anna.post(mappingPath, http.StatusOK, "text", html.UnescapeString(text), "opened", opened(t, page), "do",
+		"fields")
 	if holds(t, back, "<table class=\"rows mapped\">"); !strings.Contains(edited(back), "to: lower(firstEmail(Email))") {
 		t.Errorf("the table lost what was edited:\n%s", edited(back))
 	}
@@ -133,17 +140,21 @@ func TestEachKindOfRuleIsWrittenFromTheForm(t *testing.T) {
 	h.withoutExamples()
 	anna := h.enter("anna", pages.Admin)
 	page := anna.presses(anna.get(mappingPath, http.StatusOK), "open customer.people[0].phone", http.StatusOK)
-	holds(t, page, `<legend>Phone</legend>`, `<option value="column" selected>`, "<option selected>Phone</option>", "phone number with country code")
+	holds(t, page, `<legend>Phone</legend>`, `<option value="column" selected>`, "<option selected>Phone</option>",
+		"phone number with country code")
 	for want, form := range map[string][]string{
-		"phone: coalesce(trim(Phone), trim(Contact))\n":                        {"kind", "first", "part", "Phone|Contact||"},
-		"phone: phone(coalesce(trim(Phone), Contact))\n":                       {"kind", "first", "part", "Phone|Contact", "form", "phone(…)"},
-		"phone: 'join([trim(Phone), trim(field(\"Second City\"))], \": \")'\n": {"kind", "joined", "part", "Phone|Second City", "sign", ": "},
-		"phone: 'not isBlank(trim(Status)) ? trim(Phone) : \"\"'\n":            {"kind", "if", "if", "Status"},
-		"phone: 'trim(Status) == \"active\" ? trim(Phone) : \"\"'\n":           {"kind", "if", "if", "Status", "equals", "active"},
-		"phone: '\"none # given\"'\n":                                          {"kind", "fixed", "fixed", "none # given"},
-		"phone: trim(City)\n":                                                  {"kind", "first", "part", "|City|"},
-		"phone: trim(Phone)\n":                                                 {"kind", "column", "part", "Phone|City"},
-		"# The billing service accepts one address":                            {"kind", ""},
+		"phone: coalesce(trim(Phone), trim(Contact))\n": {"kind", "first", "part", "Phone|Contact||"},
+		"phone: phone(coalesce(trim(Phone), Contact))\n": {"kind", "first", "part", "Phone|Contact",
+			"form", "phone(…)"},
+		"phone: 'join([trim(Phone), trim(field(\"Second City\"))], \": \")'\n": {"kind", "joined", "part",
+			"Phone|Second City", "sign", ": "},
+		"phone: 'not isBlank(trim(Status)) ? trim(Phone) : \"\"'\n": {"kind", "if", "if", "Status"},
+		"phone: 'trim(Status) == \"active\" ? trim(Phone) : \"\"'\n": {"kind", "if", "if", "Status", "equals",
+			"active"},
+		"phone: '\"none # given\"'\n":               {"kind", "fixed", "fixed", "none # given"},
+		"phone: trim(City)\n":                       {"kind", "first", "part", "|City|"},
+		"phone: trim(Phone)\n":                      {"kind", "column", "part", "Phone|City"},
+		"# The billing service accepts one address": {"kind", ""},
 	} {
 		body := anna.presses(page, "check", http.StatusOK, form...)
 		if text := edited(body); !strings.Contains(text, want) || form[1] == "" && strings.Contains(text, "phone: trim") {
@@ -156,7 +167,8 @@ func TestEachKindOfRuleIsWrittenFromTheForm(t *testing.T) {
 		"no condition":           {"kind", "if", "if", ""},
 		"an unknown kind":        {"kind", "hand"},
 	} {
-		if status, body := anna.tries(page, "check", form...); status != http.StatusUnprocessableEntity || edited(body) != h.text() || !strings.Contains(body, "Problem: the rule for Phone is incomplete") {
+		if status, body := anna.tries(page, "check", form...); status != http.StatusUnprocessableEntity ||
+			edited(body) != h.text() || !strings.Contains(body, "Problem: the rule for Phone is incomplete") {
 			t.Errorf("%s was answered %d and made\n%s", what, status, edited(body))
 		}
 	}
@@ -204,12 +216,14 @@ func TestAnExpressionStaysAsItIsWritten(t *testing.T) {
 	h.run(true)
 	anna := h.enter("anna", pages.Admin)
 	page := anna.get(mappingPath, http.StatusOK)
-	holds(t, page, "<code><bdi>lower(trim(Status)) == &#34;active&#34;</bdi></code>", "<code><bdi>filter([", `formaction="/mapping/quickstart#line-`)
+	holds(t, page, "<code><bdi>lower(trim(Status)) == &#34;active&#34;</bdi></code>", "<code><bdi>filter([",
+		`formaction="/mapping/quickstart#line-`)
 	for _, path := range []string{"customer.addresses", "include", "scope", "mandate.request"} {
 		if strings.Contains(page, "column "+path+`"`) {
 			t.Errorf("%s can be chosen", path)
 		}
-		if status, body := anna.tries(page, "check", "column "+path, "Name", "edits", path, "kind", "column", "part", "Name"); status != http.StatusOK || edited(body) != h.text() {
+		if status, body := anna.tries(page, "check", "column "+path, "Name", "edits", path, "kind", "column", "part",
+			"Name"); status != http.StatusOK || edited(body) != h.text() {
 			t.Errorf("%s was answered %d, and became\n%s", path, status, edited(body))
 		}
 	}
@@ -270,17 +284,20 @@ func TestTheKeyIsChangedInTheTextAloneAndTheResultWarns(t *testing.T) {
 	if changed == was {
 		t.Fatalf("the mapping has another key:\n%s", was)
 	}
-	holds(t, anna.presses(anna.get(mappingPath+"/text", http.StatusOK), "check", http.StatusOK, "text", changed), "with a new number</a>")
+	holds(t, anna.presses(anna.get(mappingPath+"/text", http.StatusOK), "check", http.StatusOK, "text", changed),
+		"with a new number</a>")
 }
 
 func TestTheTableShowsTheNewestRecordsFirst(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.run(true)
-	h.books(append(sampleBooks(t), "HB950,Newest Bakery Ltd,Ann,ann@newest.example,,1 Quay,Whitby,YO21 3CK,,,,Active,\n"...))
+	h.books(append(sampleBooks(t),
+		"HB950,Newest Bakery Ltd,Ann,ann@newest.example,,1 Quay,Whitby,YO21 3CK,,,,Active,\n"...))
 	h.run(true)
 	page := h.enter("anna", pages.Admin).get(mappingPath, http.StatusOK)
-	if newest, first := strings.Index(page, "HB950"), strings.Index(page, "HB001"); newest < 0 || first >= 0 && first < newest {
+	if newest, first := strings.Index(page, "HB950"), strings.Index(page, "HB001"); newest < 0 || first >= 0 &&
+		first < newest {
 		t.Errorf("the newest record stands at %d, and the first one at %d", newest, first)
 	}
 }
@@ -290,12 +307,15 @@ func TestTheTableOfATextThatIsNoMappingSaysSo(t *testing.T) {
 	h := newHouse(t)
 	h.run(true)
 	h.write(h.mappingFile(), "version: [1\n")
-	holds(t, h.enter("anna", pages.Admin).get(mappingPath, http.StatusOK), "The fields are shown when the text has no mistakes", "1 mistake")
+	holds(t, h.enter("anna", pages.Admin).get(mappingPath, http.StatusOK),
+		"The fields are shown when the text has no mistakes", "1 mistake")
 
 	h = newHouse(t)
 	h.run(true)
 	h.write(h.mappingFile(), strings.Replace(h.text(), "phone: trim(Phone)", "phone: trim(Fon)", 1))
-	holds(t, h.enter("anna", pages.Admin).get(mappingPath, http.StatusOK), `<tr id="field-customer-people-0-phone" class="here">`, "<strong><bdi>unknown field &#34;Fon&#34;", "Contact, otherwise Name")
+	holds(t, h.enter("anna", pages.Admin).get(mappingPath, http.StatusOK),
+		`<tr id="field-customer-people-0-phone" class="here">`, "<strong><bdi>unknown field &#34;Fon&#34;",
+		"Contact, otherwise Name")
 }
 
 func TestATableOfManyColumnsIsASmallPage(t *testing.T) {
@@ -306,7 +326,8 @@ func TestATableOfManyColumnsIsASmallPage(t *testing.T) {
 		conn := h.conn
 		conn.Mapping = nil
 		for i := range 60 {
-			conn.Info.Fields = append(conn.Info.Fields[:len(conn.Info.Fields):len(conn.Info.Fields)], connector.Field{Name: "A column with a long name " + strings.Repeat("I", i%9), Type: connector.TypeText})
+			conn.Info.Fields = append(conn.Info.Fields[:len(conn.Info.Fields):len(conn.Info.Fields)],
+				connector.Field{Name: "A column with a long name " + strings.Repeat("I", i%9), Type: connector.TypeText})
 		}
 		return conn, nil
 	}

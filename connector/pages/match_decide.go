@@ -30,7 +30,9 @@ func (v *visit) among(all []office.Likeness) int {
 
 // decidedMeanwhile means no record waits at the address.
 func decidedMeanwhile(status int) problem {
-	return problem{Status: status, Title: "This payer needs no decision", Sentence: "Somebody decided on it, or it changed meanwhile. Nothing was changed.", Next: "The list of matches shows the open ones."}
+	return problem{Status: status, Title: "This payer needs no decision",
+		Sentence: "Somebody decided on it, or it changed meanwhile. Nothing was changed.",
+		Next:     "The list of matches shows the open ones."}
 }
 
 // decideMatch stores a person's decision on a pair.
@@ -58,8 +60,11 @@ func (v *visit) decideMatch() error {
 	} else if at > 0 {
 		next = matchPath(all[0].RecordID)
 	}
-	if act := v.filled("act"); act != "later" && !slices.ContainsFunc(l.Candidates, func(c state.MatchCandidate) bool { return c.BillingID == customer }) {
-		return problem{Status: http.StatusConflict, Title: "The customer has changed", Sentence: "It was linked to another payer, or no longer matches this one. Nothing was changed.", Next: "Open the payer in the list of matches again."}
+	if act := v.filled("act"); act != "later" &&
+		!slices.ContainsFunc(l.Candidates, func(c state.MatchCandidate) bool { return c.BillingID == customer }) {
+		return problem{Status: http.StatusConflict, Title: "The customer has changed",
+			Sentence: "It was linked to another payer, or no longer matches this one. Nothing was changed.",
+			Next:     "Open the payer in the list of matches again."}
 	}
 	if act := v.filled("act"); by.Reason == "" && (act == "same" || act == "not") {
 		return v.matchWith("A reason is missing: the audit log keeps why somebody decided. Nothing was decided.")
@@ -79,7 +84,8 @@ func (v *visit) decideMatch() error {
 		v.pages.logins.Put(v.Context(), keyLater, strings.Join(later[max(0, len(later)-mostLater):], "\n"))
 		return v.done("Moved to the end of the list until you sign out. Nothing was decided.", next)
 	default:
-		return problem{Status: http.StatusBadRequest, Title: "Nothing was decided", Sentence: "The form has no action.", Next: "Open the payer, and use one of its buttons."}
+		return problem{Status: http.StatusBadRequest, Title: "Nothing was decided", Sentence: "The form has no action.",
+			Next: "Open the payer, and use one of its buttons."}
 	}
 	if err != nil {
 		return notDecided(err)
@@ -91,7 +97,8 @@ func (v *visit) decideMatch() error {
 
 // notDecided says why a word was not taken.
 func notDecided(err error) error {
-	p := problem{Status: http.StatusConflict, Title: "Nothing was decided", Next: "Open the list of matches again.", err: err}
+	p := problem{Status: http.StatusConflict, Title: "Nothing was decided", Next: "Open the list of matches again.",
+		err: err}
 	switch {
 	case errors.Is(err, syncer.ErrCarriesAnother):
 		p.Sentence = "The customer now has another payer's number."
@@ -108,7 +115,8 @@ func notDecided(err error) error {
 	case state.Unwritable(err):
 		return err
 	default:
-		p.Status, p.Sentence, p.Next = http.StatusServiceUnavailable, "payersync could not read the customer in the billing service, so it did not link it.", "Try again in a minute."
+		p.Status, p.Sentence, p.Next = http.StatusServiceUnavailable,
+			"payersync could not read the customer in the billing service, so it did not link it.", "Try again in a minute."
 	}
 	return p
 }
@@ -205,16 +213,19 @@ func (v *visit) linkLikely() error {
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(v.Form["id"]))) {
 		l, ok := still[id]
 		if !ok {
-			return problem{Status: http.StatusConflict, Title: "Nothing was linked", Sentence: "A selected match changed, or somebody decided on it.", Next: "Open the list again."}
+			return problem{Status: http.StatusConflict, Title: "Nothing was linked",
+				Sentence: "A selected match changed, or somebody decided on it.", Next: "Open the list again."}
 		}
 		n++
-		words[l.Connection] = append(words[l.Connection], office.PairWord{SourceID: l.SourceID, BillingID: l.Candidates[0].BillingID, Says: state.WordAccept})
+		words[l.Connection] = append(words[l.Connection],
+			office.PairWord{SourceID: l.SourceID, BillingID: l.Candidates[0].BillingID, Says: state.WordAccept})
 	}
 	if n == 0 {
 		return errNothingDone("No payer was selected.", "Go back, select the payers, and try again.")
 	}
 	if typed, err := strconv.Atoi(v.filled("count")); err != nil || typed != n {
-		return errNothingDone(fmt.Sprintf("The number that you typed is not the number of selected payers: %d.", n), "Go back, check the selection, and type the number.")
+		return errNothingDone(fmt.Sprintf("The number that you typed is not the number of selected payers: %d.", n),
+			"Go back, check the selection, and type the number.")
 	}
 	if err := m.SayAll(v.Context(), words, operator{Name: v.User.Name, Reason: reason}); err != nil {
 		return notDecided(err)

@@ -28,7 +28,8 @@ const (
 const mostLater = 200
 
 // groupWords are the groups of matches in words.
-var groupWords = map[office.Likelihood]string{office.Likely: "Likely the same", office.Unclear: "Unclear", office.Several: "Several matches"}
+var groupWords = map[office.Likelihood]string{office.Likely: "Likely the same", office.Unclear: "Unclear",
+	office.Several: "Several matches"}
 
 // matchPath is the address of a record similar to a customer.
 func matchPath(id state.RecordID) string {
@@ -45,7 +46,8 @@ func (v *visit) matcher() (*office.Matches, error) {
 	if m := v.pages.cfg.Matches; m != nil {
 		return m, nil
 	}
-	return nil, problem{Status: http.StatusConflict, Title: "Matches cannot be decided here", Sentence: "These pages were opened without the billing service.", Next: notHere}
+	return nil, problem{Status: http.StatusConflict, Title: "Matches cannot be decided here",
+		Sentence: "These pages were opened without the billing service.", Next: notHere}
 }
 
 // undecided returns the records waiting for a decision. Records postponed in this login come last.
@@ -82,9 +84,11 @@ func (v *visit) order() map[string]int {
 // more. The place of a row gone since stays valid.
 func (v *visit) cut(rows []office.Likeness, most int) ([]office.Likeness, string) {
 	if after := strings.SplitN(v.filled("after"), "|", 3); len(after) == 3 && len(rows) > 0 {
-		last, order := office.Likeness{RecordID: state.RecordID{Connection: after[1], SourceID: after[2]}, Since: after[0], Group: rows[0].Group}, v.order()
+		last, order := office.Likeness{RecordID: state.RecordID{Connection: after[1], SourceID: after[2]}, Since: after[0],
+			Group: rows[0].Group}, v.order()
 		rows = slices.DeleteFunc(rows, func(l office.Likeness) bool {
-			return cmp.Or(cmp.Compare(order[matchPath(l.RecordID)], order[matchPath(last.RecordID)]), office.CompareLikeness(l, last)) <= 0
+			return cmp.Or(cmp.Compare(order[matchPath(l.RecordID)], order[matchPath(last.RecordID)]),
+				office.CompareLikeness(l, last)) <= 0
 		})
 	}
 	if len(rows) <= most {
@@ -149,7 +153,9 @@ func (v *visit) matchRows(some []office.Likeness) ([]matchRow, error) {
 	var out []matchRow
 	for _, l := range some {
 		best := l.Candidates[0]
-		row := matchRow{RecordID: l.RecordID, Name: labels[l.RecordID].Name, Path: matchPath(l.RecordID), Alike: match.Why(best.Reasons), Score: best.Score, Customer: best.BillingID, ID: likelyID(l), Since: since(l.Since), Claimed: l.Claimed}
+		row := matchRow{RecordID: l.RecordID, Name: labels[l.RecordID].Name, Path: matchPath(l.RecordID),
+			Alike: match.Why(best.Reasons), Score: best.Score, Customer: best.BillingID, ID: likelyID(l), Since: since(l.Since),
+			Claimed: l.Claimed}
 		if n := len(l.Candidates); n > 1 {
 			row.More = connector.Plural(n, "customer") + " match it"
 		}
@@ -213,7 +219,8 @@ func (v *visit) matches() error {
 		content.Here = all.Rows[0].Group
 	}
 	for _, g := range office.Likelihoods {
-		content.Groups = append(content.Groups, choiceOf{groupWords[g], "/matches?group=" + string(g), len(by[g]), g == content.Here})
+		content.Groups = append(content.Groups,
+			choiceOf{groupWords[g], "/matches?group=" + string(g), len(by[g]), g == content.Here})
 	}
 	content.Title = groupWords[content.Here]
 	some := by[content.Here]
@@ -278,14 +285,16 @@ func (v *visit) matchWith(wrong string) error {
 	}
 	l := all[at]
 	one := l.Candidates[0]
-	if i := slices.IndexFunc(l.Candidates, func(c state.MatchCandidate) bool { return c.BillingID == v.filled("customer") }); i >= 0 {
+	if i := slices.IndexFunc(l.Candidates,
+		func(c state.MatchCandidate) bool { return c.BillingID == v.filled("customer") }); i >= 0 {
 		one = l.Candidates[i]
 	}
 	rows, err := v.matchRows(all[at : at+1])
 	if err != nil {
 		return err
 	}
-	p := matchPage{matchRow: rows[0], Group: groupWords[l.Group], Traits: scored(one), Place: at + 1, Of: len(all), May: v.User.Role.May(Operator)}
+	p := matchPage{matchRow: rows[0], Group: groupWords[l.Group], Traits: scored(one), Place: at + 1, Of: len(all),
+		May: v.User.Role.May(Operator)}
 	p.Customer = one.BillingID
 	if p.May {
 		p.Reason, p.Back = v.pages.logins.GetString(v.Context(), keyWhy), v.lastWords()
@@ -299,7 +308,9 @@ func (v *visit) matchWith(wrong string) error {
 	}
 	if len(l.Candidates) > 1 {
 		for i, c := range l.Candidates[:min(len(l.Candidates), 20)] {
-			p.Candidates = append(p.Candidates, choiceOf{fmt.Sprintf("Match %d: %s", i+1, scored(c)), p.Path + "?customer=" + url.QueryEscape(c.BillingID), 0, c == one})
+			p.Candidates = append(p.Candidates,
+				choiceOf{fmt.Sprintf("Match %d: %s", i+1, scored(c)), p.Path + "?customer=" + url.QueryEscape(c.BillingID), 0,
+					c == one})
 		}
 	}
 	u, _, err := m.Wanted(v.Context(), l.RecordID)
@@ -336,9 +347,13 @@ func (v *visit) compare(p *matchPage, u syncer.Unlinked, h syncer.Holder) {
 		open                bool // to every role
 		equal               func(ours, theirs string) bool
 	}{
-		{"Name", ours.Name, theirs.Name, true, match.EqualTexts}, {"E-mail", ours.Email, theirs.Email, false, match.EqualTexts}, {"Phone", ours.Phone, theirs.Phone, false, match.EqualPhones},
-		{"Street", ours.Street, theirs.Street, false, match.EqualStreets}, {"Postcode", ours.Postcode, theirs.Postcode, false, match.EqualPostcodes},
-		{"City", ours.City, theirs.City, false, match.EqualTexts}, {"Company number", ours.Number, theirs.Number, false, match.EqualTexts},
+		{"Name", ours.Name, theirs.Name, true, match.EqualTexts},
+		{"E-mail", ours.Email, theirs.Email, false, match.EqualTexts},
+		{"Phone", ours.Phone, theirs.Phone, false, match.EqualPhones},
+		{"Street", ours.Street, theirs.Street, false, match.EqualStreets},
+		{"Postcode", ours.Postcode, theirs.Postcode, false, match.EqualPostcodes},
+		{"City", ours.City, theirs.City, false, match.EqualTexts},
+		{"Company number", ours.Number, theirs.Number, false, match.EqualTexts},
 	} {
 		if f.ours+f.theirs == "" {
 			continue

@@ -40,7 +40,8 @@ func (h *house) alike(n int) {
 	books := header
 	for i := range n {
 		name := fmt.Sprintf("Tideswell Bakery %d Ltd", i)
-		books += fmt.Sprintf("M%03d,%s,Ann,accounts%d@tideswell.example,,4 Harbour Street,Whitby,YO21 3CK,,,,Active,\n", i, name, i)
+		books += fmt.Sprintf("M%03d,%s,Ann,accounts%d@tideswell.example,,4 Harbour Street,Whitby,YO21 3CK,,,,Active,\n", i,
+			name, i)
 		if i%10 == 9 {
 			name = fmt.Sprintf("Ashcombe Cakes %d", i)
 		}
@@ -53,7 +54,8 @@ func (h *house) alike(n int) {
 // there adds a customer to the billing service, by hand.
 func (h *house) there(name, email string) string {
 	h.t.Helper()
-	raw := must(json.Marshal(map[string]any{"name": name, "people": []map[string]string{{"name": "Desk", "email": email}}, "addresses": []map[string]string{{"postCode": "LS6 2KM"}}}))(h.t)
+	raw := must(json.Marshal(map[string]any{"name": name, "people": []map[string]string{{"name": "Desk", "email": email}},
+		"addresses": []map[string]string{{"postCode": "LS6 2KM"}}}))(h.t)
 	return must(h.box.Add(raw))(h.t)
 }
 
@@ -77,7 +79,9 @@ func TestMatchesAreGroupedByHowSureItIsAndShowNoAddressToAViewer(t *testing.T) {
 	h.there("Tideswell Bakery 1 Ltd", "other@tideswell.example") // a second one for M001
 	h.alike(60)
 	page := v.get("/matches", http.StatusOK)
-	holds(t, page, "60 payers match existing customers", `Likely the same <span class="count">53</span>`, `Unclear <span class="count">6</span>`, `Several matches <span class="count">1</span>`, "same name; same e-mail", `rel="next"`)
+	holds(t, page, "60 payers match existing customers", `Likely the same <span class="count">53</span>`,
+		`Unclear <span class="count">6</span>`, `Several matches <span class="count">1</span>`, "same name; same e-mail",
+		`rel="next"`)
 	for _, path := range []string{"/matches/quickstart/M000", "/matches/quickstart/M009"} {
 		page += v.get(path, http.StatusOK)
 	}
@@ -94,21 +98,28 @@ func TestAPairIsLinkedKeptApartPutOffAndTakenBackAndNothingIsSent(t *testing.T) 
 	h.box.ResetRequests()
 	v, writes := h.enter("olga", pages.Operator), h.box.Writes()
 	page := v.get("/matches/quickstart/M000", http.StatusOK)
-	holds(t, page, "accounts0@tideswell.example", "LS6 2KM", "✕", ">Street<", "After linking", "What the next run would change", "1 of 5", "Accept: link")
+	holds(t, page, "accounts0@tideswell.example", "LS6 2KM", "✕", ">Street<", "After linking",
+		"What the next run would change", "1 of 5", "Accept: link")
 	customer := customerOn(t, page)
-	holds(t, v.post("/matches/quickstart/M000", http.StatusUnprocessableEntity, "act", "same", "customer", customer, "keep", "yes"), "A reason is missing", `action="/matches/quickstart/M000"`, `name="reason" required`, "checked> Use this reason")
-	holds(t, v.post("/matches/quickstart/M000", http.StatusUnprocessableEntity, "act", "not", "customer", customer), "A reason is missing", `action="/matches/quickstart/M000"`)
-	page = v.post("/matches/quickstart/M000", http.StatusOK, "act", "same", "customer", customer, "reason", "same office", "keep", "yes")
+	holds(t, v.post("/matches/quickstart/M000", http.StatusUnprocessableEntity, "act", "same", "customer", customer,
+		"keep", "yes"), "A reason is missing", `action="/matches/quickstart/M000"`, `name="reason" required`,
+		"checked> Use this reason")
+	holds(t, v.post("/matches/quickstart/M000", http.StatusUnprocessableEntity, "act", "not", "customer", customer),
+		"A reason is missing", `action="/matches/quickstart/M000"`)
+	page = v.post("/matches/quickstart/M000", http.StatusOK, "act", "same", "customer", customer, "reason", "same office",
+		"keep", "yes")
 	holds(t, page, "Linked. Nothing was sent yet", "M001", `value="same office"`, "1 of 4")
 	if got := h.logged(1); got != "olga adopt customer M000 "+customer+": same office" {
 		t.Errorf("the audit log says %q", got)
 	}
 	holds(t, v.get("/matches/quickstart/M000", http.StatusNotFound), "needs no decision")
 	holds(t, v.post("/matches/quickstart/M000", http.StatusOK, "act", "back"), "Taken back. Nothing was sent.", "of 5")
-	holds(t, v.post("/matches/quickstart/M000", http.StatusOK, "act", "later"), "Moved to the end of the list", "M001", "1 of 5")
+	holds(t, v.post("/matches/quickstart/M000", http.StatusOK, "act", "later"), "Moved to the end of the list", "M001",
+		"1 of 5")
 	holds(t, v.get("/matches/quickstart/M000", http.StatusOK), "5 of 5")
 	other := customerOn(t, v.get("/matches/quickstart/M001", http.StatusOK))
-	holds(t, v.post("/matches/quickstart/M001", http.StatusOK, "act", "not", "customer", other, "reason", "sisters"), "Rejected.", "of 4")
+	holds(t, v.post("/matches/quickstart/M001", http.StatusOK, "act", "not", "customer", other, "reason", "sisters"),
+		"Rejected.", "of 4")
 	if h.box.Writes() != writes {
 		t.Errorf("deciding sent something")
 	}
@@ -123,11 +134,13 @@ func TestAMatchThatWasDecidedOrChangedMeanwhileIsNotDecidedAgain(t *testing.T) {
 	anna, bo := h.enter("anna", pages.Operator), h.enter("bo", pages.Operator)
 	customer := customerOn(t, bo.get("/matches/quickstart/M000", http.StatusOK))
 	anna.post("/matches/quickstart/M000", http.StatusOK, "act", "same", "customer", customer, "reason", "same")
-	holds(t, bo.post("/matches/quickstart/M000", http.StatusConflict, "act", "not", "customer", customer), "Somebody decided on it", "Nothing was changed")
+	holds(t, bo.post("/matches/quickstart/M000", http.StatusConflict, "act", "not", "customer", customer),
+		"Somebody decided on it", "Nothing was changed")
 	holds(t, bo.post("/matches/quickstart/M000", http.StatusConflict, "act", "back"), "already taken back")
 
 	customer = customerOn(t, bo.get("/matches/quickstart/M001", http.StatusOK))
-	if err := h.box.Edit(customer, json.RawMessage(`{"name":"Tideswell Bakery 1 Ltd","people":[],"externalData":{"accountNumber":"OTHER"}}`)); err != nil {
+	if err := h.box.Edit(customer,
+		json.RawMessage(`{"name":"Tideswell Bakery 1 Ltd","people":[],"externalData":{"accountNumber":"OTHER"}}`)); err != nil {
 		t.Fatal(err)
 	}
 	bo.post("/matches/quickstart/M001", http.StatusConflict, "act", "same", "customer", customer, "reason", "same")
@@ -153,12 +166,15 @@ func TestTheLikelyOnesAreLinkedTogetherWhenTheirNumberIsTypedIn(t *testing.T) {
 	if len(form) != 22 {
 		t.Fatalf("%d can be ticked", len(form)/2)
 	}
-	holds(t, v.post("/matches/likely", http.StatusUnprocessableEntity, append(form, "count", "10", "reason", "migrated")...), "The number that you typed")
-	holds(t, v.post("/matches/likely", http.StatusOK, append(form, "count", "11", "reason", "migrated")...), "11 payers linked. Nothing was sent yet", "1 payer matches")
+	holds(t, v.post("/matches/likely", http.StatusUnprocessableEntity,
+		append(form, "count", "10", "reason", "migrated")...), "The number that you typed")
+	holds(t, v.post("/matches/likely", http.StatusOK, append(form, "count", "11", "reason", "migrated")...),
+		"11 payers linked. Nothing was sent yet", "1 payer matches")
 	if lines := h.logged(11); strings.Count(lines, "olga accept match quickstart/M0") != 11 {
 		t.Errorf("the audit log says %s", lines)
 	}
-	holds(t, v.post("/matches/likely", http.StatusConflict, append(form, "count", "11", "reason", "again")...), "Nothing was linked")
+	holds(t, v.post("/matches/likely", http.StatusConflict, append(form, "count", "11", "reason", "again")...),
+		"Nothing was linked")
 }
 
 func TestHostileNamesOnBothSidesOfAMatchAreText(t *testing.T) {
@@ -190,9 +206,11 @@ func TestMatchesReachEveryIDAndLeaveOutWhatIsPutOffOrNotConfigured(t *testing.T)
 	holds(t, page, "2 payers match", `href="/matches/quickstart/~.."`, `href="/matches/quickstart/A%2F2"`)
 	holds(t, v.get("/matches/quickstart/~..", http.StatusOK), "Is <bdi>Tideswell Bakery Ltd</bdi>", "Postcode</bdi>")
 	long := strings.Repeat("x", office.LongestReason+1)
-	holds(t, v.post("/matches/quickstart/~..", http.StatusUnprocessableEntity, "act", "not", "customer", customerOn(t, page+v.get("/matches/quickstart/~..", http.StatusOK)), "reason", long), "The reason is too long")
+	holds(t, v.post("/matches/quickstart/~..", http.StatusUnprocessableEntity, "act", "not", "customer",
+		customerOn(t, page+v.get("/matches/quickstart/~..", http.StatusOK)), "reason", long), "The reason is too long")
 	h.do(func(tx *state.Tx) error {
-		_, err := tx.PutOff(state.RecordID{Connection: sample, SourceID: ".."}, connector.ReasonLikeness, h.ledger.Now().Add(time.Hour), state.Entry{Actor: "olaf", Action: "put off"})
+		_, err := tx.PutOff(state.RecordID{Connection: sample, SourceID: ".."}, connector.ReasonLikeness,
+			h.ledger.Now().Add(time.Hour), state.Entry{Actor: "olaf", Action: "put off"})
 		return err
 	})
 	holds(t, v.get("/matches", http.StatusOK), "1 payer matches")
@@ -245,15 +263,18 @@ func TestLinksAreTakenBackTogetherForAsLongAsNothingWasSent(t *testing.T) {
 	}
 	holds(t, anna.get("/matches", http.StatusOK), "4 linked, waiting for a run")
 	holds(t, bo.post("/matches/linked", http.StatusOK, form[:2]...), "1 link taken back. Nothing was sent by this.")
-	holds(t, anna.post("/matches/linked", http.StatusOK, append(form, "reason", "too soon")...), "3 links taken back.", "1 link had been taken back before.", "No decision waits")
-	if log := h.logged(3); strings.Count(log, "anna take match back quickstart/M00") != 3 || strings.Count(log, ": too soon") != 3 {
+	holds(t, anna.post("/matches/linked", http.StatusOK, append(form, "reason", "too soon")...), "3 links taken back.",
+		"1 link had been taken back before.", "No decision waits")
+	if log := h.logged(3); strings.Count(log, "anna take match back quickstart/M00") != 3 ||
+		strings.Count(log, ": too soon") != 3 {
 		t.Errorf("the audit log says %s", log)
 	}
 	holds(t, anna.get("/matches", http.StatusOK), "4 payers match")
 
 	form = link()
 	h.run(true)
-	holds(t, anna.post("/matches/linked", http.StatusOK, form...), "0 links taken back.", "4 links left, because something was sent since: M000, M001, M002, M003.")
+	holds(t, anna.post("/matches/linked", http.StatusOK, form...), "0 links taken back.",
+		"4 links left, because something was sent since: M000, M001, M002, M003.")
 	holds(t, anna.post("/matches/linked", http.StatusUnprocessableEntity), "No payer was selected")
 }
 
@@ -276,7 +297,8 @@ func TestOfTwoWhoDecideOtherwiseOnAPairTheFirstHasIt(t *testing.T) {
 	if err := m.Link(ctx, id, customer, anna); !errors.Is(err, state.ErrSaidMeanwhile) || !office.NotHad(err) {
 		t.Errorf("linked after they were kept apart: %v", err)
 	}
-	if err := m.SayAll(ctx, map[string][]office.PairWord{sample: {{SourceID: id.SourceID, BillingID: customer, Says: state.WordAccept}}}, anna); !errors.Is(err, state.ErrSaidMeanwhile) {
+	if err := m.SayAll(ctx, map[string][]office.PairWord{sample: {{SourceID: id.SourceID, BillingID: customer,
+		Says: state.WordAccept}}}, anna); !errors.Is(err, state.ErrSaidMeanwhile) {
 		t.Errorf("linked in bulk after they were kept apart: %v", err)
 	}
 	id, customer = pair(0)
@@ -317,7 +339,8 @@ func TestLinksThatTwoTakeBackAtOnceAreTakenBackOnce(t *testing.T) {
 	group.Wait()
 	n := len(form) / 2
 	back, before := fmt.Sprintf("%d links taken back.", n), fmt.Sprintf("%d links had been taken back before.", n)
-	if first := strings.Contains(told[0], back); first == strings.Contains(told[1], back) || !strings.Contains(told[0]+told[1], before) {
+	if first := strings.Contains(told[0], back); first == strings.Contains(told[1], back) ||
+		!strings.Contains(told[0]+told[1], before) {
 		t.Errorf("one is told\n%s\nand the other\n%s", told[0], told[1])
 	}
 	if log := h.logged(50); strings.Count(log, "take match back") != n {
@@ -332,13 +355,16 @@ func TestAConnectionWhoseMappingHasAMistakeIsNamedAndStopsNobodyElses(t *testing
 	h.alike(3)
 	m := h.matcher
 	m.Stored = func(context.Context, string) (syncer.Connection, error) {
-		return syncer.Connection{}, strict.NewError([]strict.Problem{{File: "mapping.yaml", Line: 3, Message: "there is no field Nmae"}})
+		return syncer.Connection{},
+			strict.NewError([]strict.Problem{{File: "mapping.yaml", Line: 3, Message: "there is no field Nmae"}})
 	}
 	waiting, err := m.Waiting(context.Background())
-	if err != nil || len(waiting.Rows) != 0 || len(waiting.Unread) != 1 || waiting.Unread[0].Connection != sample || waiting.Unread[0].Line != 3 {
+	if err != nil || len(waiting.Rows) != 0 || len(waiting.Unread) != 1 || waiting.Unread[0].Connection != sample ||
+		waiting.Unread[0].Line != 3 {
 		t.Fatalf("%+v, %v", waiting, err)
 	}
-	holds(t, h.enter("olga", pages.Operator).get("/matches", http.StatusOK), "<bdi>quickstart</bdi>'s matches are not shown: the mapping has a mistake, line 3. See", `href="/mapping/quickstart"`)
+	holds(t, h.enter("olga", pages.Operator).get("/matches", http.StatusOK),
+		"<bdi>quickstart</bdi>'s matches are not shown: the mapping has a mistake, line 3. See", `href="/mapping/quickstart"`)
 }
 
 // covers F220
@@ -349,19 +375,23 @@ func TestMatchingIsFinishedOnThePageOfMatches(t *testing.T) {
 	h.there("Somebody Else Ltd", "else@example.org")
 	h.run(true)
 	for _, path := range []string{"/", "/matches"} {
-		holds(t, h.enter("vera", pages.Viewer).get(path, http.StatusOK), "1 customer exists in the billing service that belongs to no record yet", "No customer is created until matching is finished")
+		holds(t, h.enter("vera", pages.Viewer).get(path, http.StatusOK),
+			"1 customer exists in the billing service that belongs to no record yet",
+			"No customer is created until matching is finished")
 	}
 	lacks(t, h.enter("vera", pages.Viewer).get("/matches", http.StatusOK), "/matches/finish")
 	v := h.enter("olga", pages.Operator)
 	plan := must(h.ledger.WaitingPlans(t.Context()))(t)[0]
 	page := v.get(fmt.Sprintf("/plans/%d", plan.ID), http.StatusOK)
 	holds(t, page, "until matching is finished")
-	holds(t, v.post(fmt.Sprintf("/plans/%d", plan.ID), http.StatusConflict, "do", "all", "reads", fields(page, "reads")[0]), "New customers wait")
+	holds(t, v.post(fmt.Sprintf("/plans/%d", plan.ID), http.StatusConflict, "do", "all", "reads",
+		fields(page, "reads")[0]), "New customers wait")
 
 	holds(t, v.get("/matches", http.StatusOK), "/matches/finish")
 	v.post("/matches/finish", http.StatusUnprocessableEntity, "connection", sample)
 	v.post("/matches/finish", http.StatusNotFound, "connection", "nobody", "reason", "compared")
-	holds(t, v.post("/matches/finish", http.StatusOK, "connection", sample, "reason", "compared"), "Matching of quickstart is finished")
+	holds(t, v.post("/matches/finish", http.StatusOK, "connection", sample, "reason", "compared"),
+		"Matching of quickstart is finished")
 	lacks(t, v.get("/matches", http.StatusOK), "until matching is finished")
 	holds(t, v.get(fmt.Sprintf("/plans/%d", plan.ID), http.StatusOK), "The next run decides on the new customers")
 }
@@ -401,7 +431,8 @@ func TestThePageListsTheRecordsThatTheCommandLists(t *testing.T) {
 	}
 	slices.Sort(command)
 	slices.Sort(page)
-	if n := must(h.ledger.MatchCount(t.Context(), sample))(t); !slices.Equal(command, page) || len(command) != 3 || n != 3 {
+	if n := must(h.ledger.MatchCount(t.Context(), sample))(t); !slices.Equal(command, page) || len(command) != 3 ||
+		n != 3 {
 		t.Errorf("the command lists %v, the page %v, and %d are counted; want all three", command, page, n)
 	}
 	holds(t, h.enter("vera", pages.Viewer).get("/matches", http.StatusOK), "Tideswell Bakery Ltd")

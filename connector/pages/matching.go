@@ -21,7 +21,8 @@ func (v *visit) finishMatching() error {
 	if err != nil {
 		return err
 	}
-	news, err := office.FinishMatching(v.Context(), v.ledger(), connection, syncer.Operator{Name: v.User.Name, Reason: why})
+	news, err := office.FinishMatching(v.Context(), v.ledger(), connection,
+		syncer.Operator{Name: v.User.Name, Reason: why})
 	if err != nil {
 		return err
 	}
@@ -42,10 +43,13 @@ func (v *visit) separateBooks() error {
 	if err != nil {
 		return err
 	}
-	err = office.SeparateConnections(v.Context(), v.ledger(), other, connection, syncer.Operator{Name: v.User.Name, Reason: why})
+	err = office.SeparateConnections(v.Context(), v.ledger(), other, connection,
+		syncer.Operator{Name: v.User.Name, Reason: why})
 	switch {
 	case errors.Is(err, state.ErrConnectionDecided):
-		return problem{Status: http.StatusConflict, Title: "It is decided already", Sentence: "Somebody made another decision about these two connections. Nothing was changed.", Next: "The audit log says who and why.", Path: "/audit"}
+		return problem{Status: http.StatusConflict, Title: "It is decided already",
+			Sentence: "Somebody made another decision about these two connections. Nothing was changed.",
+			Next:     "The audit log says who and why.", Path: "/audit"}
 	case errors.Is(err, state.ErrNoConnection), errors.Is(err, state.ErrSameConnection):
 		return noConnection
 	case err != nil:
@@ -54,4 +58,5 @@ func (v *visit) separateBooks() error {
 	return v.done(fmt.Sprintf("%s and %s are two companies. Nothing was sent yet: the next run creates the customers, within the limits.", other, connection), "/matches")
 }
 
-var noConnection = problem{Status: http.StatusNotFound, Title: "There is no such connection", Sentence: "Nothing was changed.", Next: "Open the matches, and use one of the buttons there.", Path: "/matches"}
+var noConnection = problem{Status: http.StatusNotFound, Title: "There is no such connection",
+	Sentence: "Nothing was changed.", Next: "Open the matches, and use one of the buttons there.", Path: "/matches"}

@@ -64,7 +64,8 @@ func (v *visit) mover() (*office.Moves, error) {
 	if m := v.pages.cfg.Moves; m != nil {
 		return m, nil
 	}
-	return nil, problem{Status: http.StatusConflict, Title: "Payers cannot be moved here", Sentence: "These pages were opened without the connections' mappings.", Next: notHere}
+	return nil, problem{Status: http.StatusConflict, Title: "Payers cannot be moved here",
+		Sentence: "These pages were opened without the connections' mappings.", Next: notHere}
 }
 
 // moves shows the pairs of a connection's records and another connection's payers.
@@ -118,18 +119,21 @@ func (v *visit) fillMove(p *movePage, found *office.MoveProposal) error {
 		side := func(id state.RecordID) moveSide {
 			return moveSide{ID: id.SourceID, Path: payerPath(id), Name: labels[id].Name, Email: labels[id].Email}
 		}
-		p.Accepted = append(p.Accepted, moveRow{ID: moveID(a.Old.SourceID, a.New.SourceID), Old: side(a.Old), New: side(a.New), Written: a.Written})
+		p.Accepted = append(p.Accepted,
+			moveRow{ID: moveID(a.Old.SourceID, a.New.SourceID), Old: side(a.Old), New: side(a.New), Written: a.Written})
 	}
 	return err
 }
 
 func moveRowOf(p *movePage, pair match.Pair, mandates map[string]string) moveRow {
 	side := func(connection, id string, s match.Side) moveSide {
-		return moveSide{id, payerPath(state.RecordID{Connection: connection, SourceID: id}), s.Name, s.Email, strings.TrimSpace(s.Postcode + " " + s.City)}
+		return moveSide{id, payerPath(state.RecordID{Connection: connection, SourceID: id}), s.Name, s.Email,
+			strings.TrimSpace(s.Postcode + " " + s.City)}
 	}
 	why := connector.Map(pair.Reasons(), func(r match.Reason) string { return r.Text })
 	return moveRow{
-		ID: moveID(pair.Customer, pair.Record), Old: side(p.Old, pair.Customer, *pair.Theirs), New: side(p.New, pair.Record, *pair.Ours),
+		ID: moveID(pair.Customer, pair.Record), Old: side(p.Old, pair.Customer, *pair.Theirs),
+		New:   side(p.New, pair.Record, *pair.Ours),
 		Score: pair.Score, Why: strings.Join(why, "; "), Mandate: mandate(mandates[pair.Customer]),
 	}
 }
@@ -164,7 +168,8 @@ func (v *visit) decideMove() error {
 	case "back", "undo":
 		note, err = v.takeMoveBack(m, from, to, act, by)
 	default:
-		return problem{Status: http.StatusBadRequest, Title: "Nothing was decided", Sentence: "The form has no action.", Next: "Open the page again, and use one of its buttons."}
+		return problem{Status: http.StatusBadRequest, Title: "Nothing was decided", Sentence: "The form has no action.",
+			Next: "Open the page again, and use one of its buttons."}
 	}
 	if err != nil {
 		return notMovedHere(err)
@@ -188,7 +193,8 @@ func (v *visit) acceptMove(m *office.Moves, from, to, act string, by syncer.Oper
 		oldID, newID, _ := strings.Cut(id, "\x1f")
 		pair, ok := found.Pair(oldID, newID)
 		if !ok {
-			return "", problem{Status: http.StatusConflict, Title: "Nothing was decided", Sentence: "One of the matches changed since the page was made.", Next: "Open the page again."}
+			return "", problem{Status: http.StatusConflict, Title: "Nothing was decided",
+				Sentence: "One of the matches changed since the page was made.", Next: "Open the page again."}
 		}
 		pairs = append(pairs, pair)
 	}
@@ -202,7 +208,8 @@ func (v *visit) acceptMove(m *office.Moves, from, to, act string, by syncer.Oper
 		return "Rejected. Nothing was sent.", nil
 	}
 	if typed := v.filled("count"); act == "certain" && typed != strconv.Itoa(len(pairs)) {
-		return "", errNothingDone(fmt.Sprintf("The number that you typed is not the number of selected matches: %d.", len(pairs)), "Go back, check the selection, and type the number.")
+		return "", errNothingDone(fmt.Sprintf("The number that you typed is not the number of selected matches: %d.",
+			len(pairs)), "Go back, check the selection, and type the number.")
 	}
 	if found.Decision == nil && v.filled("close") != "yes" {
 		return "", v.show("moveclose", "Close a connection", moveClose{
@@ -214,7 +221,8 @@ func (v *visit) acceptMove(m *office.Moves, from, to, act string, by syncer.Oper
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s accepted. Nothing was sent yet: the next run of %s writes the new keys, within its limits.%s", connector.Plural(len(pairs)-len(left), "pair"), to, leftOfMove(left)), nil
+	return fmt.Sprintf("%s accepted. Nothing was sent yet: the next run of %s writes the new keys, within its limits.%s",
+		connector.Plural(len(pairs)-len(left), "pair"), to, leftOfMove(left)), nil
 }
 
 // takeMoveBack undoes the pairs in the form, or the whole move.
@@ -240,7 +248,8 @@ func (v *visit) takeMoveBack(m *office.Moves, from, to, act string, by syncer.Op
 	if left, err = m.TakeBack(v.Context(), from, to, newIDs, by); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s taken back. Nothing was sent.%s", connector.Plural(len(newIDs)-len(left), "pair"), leftOfMove(left)), nil
+	return fmt.Sprintf("%s taken back. Nothing was sent.%s", connector.Plural(len(newIDs)-len(left), "pair"),
+		leftOfMove(left)), nil
 }
 
 // leftOfMove names the unchanged pairs.
@@ -261,15 +270,19 @@ func notMovedHere(err error) error {
 	case errors.As(err, &is):
 		return is
 	case errors.As(err, &moved):
-		p.Sentence, p.Next = fmt.Sprintf("The payers of %s moved to %s.", moved.Old, moved.New), "Choose that connection, or take that move back first."
+		p.Sentence, p.Next = fmt.Sprintf("The payers of %s moved to %s.", moved.Old, moved.New),
+			"Choose that connection, or take that move back first."
 	case errors.Is(err, office.ErrNotRead):
-		p.Sentence, p.Next = "No record of the new connection is stored yet.", "Run it once, and open the page again. Nothing is created before you decide."
+		p.Sentence, p.Next = "No record of the new connection is stored yet.",
+			"Run it once, and open the page again. Nothing is created before you decide."
 	case errors.Is(err, state.ErrNoConnection), errors.Is(err, state.ErrSameConnection):
-		p.Sentence, p.Next = "Choose an old connection that has run before, and another one that is configured.", "Go back, and choose."
+		p.Sentence, p.Next = "Choose an old connection that has run before, and another one that is configured.",
+			"Go back, and choose."
 	case errors.Is(err, state.ErrConnectionDecided):
 		p.Sentence, p.Next = "Another decision about these connections stands.", "Take that one back first."
 	case errors.Is(err, state.ErrUnderWay):
-		p.Sentence, p.Next = "A request of the old connection may still arrive.", "Run the old connection once more, and try again in a quarter of an hour."
+		p.Sentence, p.Next = "A request of the old connection may still arrive.",
+			"Run the old connection once more, and try again in a quarter of an hour."
 	case errors.Is(err, state.ErrRunning):
 		p.Sentence, p.Next = "A run of one of the two connections is in progress.", "Try again when it has ended."
 	case errors.Is(err, state.ErrNotDecided):

@@ -37,7 +37,8 @@ func (h *house) mixUp(r *rand.Rand) {
 		h.happens(r, row, records[(i+1)%len(records)])
 	}
 	for range r.IntN(3) {
-		h.receive(state.Delivery{Key: fmt.Sprintf("event:%d#1", r.Uint64()), Type: "odd", State: connector.InboxQuarantined, Detail: "It names no customer.", Body: []byte(`{}`)})
+		h.receive(state.Delivery{Key: fmt.Sprintf("event:%d#1", r.Uint64()), Type: "odd", State: connector.InboxQuarantined,
+			Detail: "It names no customer.", Body: []byte(`{}`)})
 	}
 }
 
@@ -63,11 +64,13 @@ func (h *house) happens(r *rand.Rand, row, other state.RecordRow) {
 			_, err := tx.GiveUp(id, "as it is", word)
 			return err
 		case what == 2:
-			if err := tx.Merge(id.Connection, id.SourceID, other.SourceID); !errors.Is(err, state.ErrMerged) && !errors.Is(err, state.ErrUnderWay) {
+			if err := tx.Merge(id.Connection, id.SourceID, other.SourceID); !errors.Is(err, state.ErrMerged) &&
+				!errors.Is(err, state.ErrUnderWay) {
 				return err
 			}
 		case what < 6 && mandate != "":
-			_, err := tx.SaveMandate(connector.Mandate{ID: mandate, CustomerID: *row.BillingID, Status: pick[connector.MandateStatus](r, "PENDING", "ACTIVE", "CANCELLED", "DORMANT")}, connector.CauseSweep, "1")
+			_, err := tx.SaveMandate(connector.Mandate{ID: mandate, CustomerID: *row.BillingID,
+				Status: pick[connector.MandateStatus](r, "PENDING", "ACTIVE", "CANCELLED", "DORMANT")}, connector.CauseSweep, "1")
 			return err
 		case what < 7 && mandate != "":
 			_, err := tx.NoteHandover(mandate, h.ledger.Now(), "ada")
@@ -81,7 +84,8 @@ func (h *house) happens(r *rand.Rand, row, other state.RecordRow) {
 func (h *house) tells(r *rand.Rand, id state.RecordID, word state.Entry) {
 	reason := pick(r, slices.Sorted(maps.Keys(connector.Reasons))...)
 	h.do(func(tx *state.Tx) error {
-		for _, topic := range pick(r, []state.Topic{state.TopicRecord}, []state.Topic{state.TopicLink}, []state.Topic{state.TopicRecord, state.TopicLink}) {
+		for _, topic := range pick(r, []state.Topic{state.TopicRecord}, []state.Topic{state.TopicLink},
+			[]state.Topic{state.TopicRecord, state.TopicLink}) {
 			tx.Explain(state.Payer{Connection: id.Connection, SourceID: id.SourceID}, topic, reason, "Something is the matter.")
 		}
 		return nil
@@ -129,10 +133,13 @@ func rowsAt(v *visitor, path string) (n int) {
 }
 
 const (
-	linkedNumber = `<a href="([^"]+)">([\d,]+) `                                                           // 3 left the books
-	needNumber   = `<span class="many">([\d,]+)</span><div><strong><a href="([^"]+)">`                     // of the list of what needs somebody
-	shareNumber  = `<a href="([^"]+)"><strong>([\d,]+)</strong>`                                           // of a class of payers
-	tableNumber  = `<th scope="row"[^>]*><a href="([^"]+)"[^>]*>[^<]+</a></th><td class="n"[^>]*>([\d,]+)` // of a row
+	// 3 left the books
+	linkedNumber = `<a href="([^"]+)">([\d,]+) `
+	// of the list of what needs somebody
+	needNumber = `<span class="many">([\d,]+)</span><div><strong><a href="([^"]+)">`
+	// of a class of payers
+	shareNumber = `<a href="([^"]+)"><strong>([\d,]+)</strong>`
+	tableNumber = `<th scope="row"[^>]*><a href="([^"]+)"[^>]*>[^<]+</a></th><td class="n"[^>]*>([\d,]+)` // of a row
 )
 
 func TestEveryNumberLeadsToExactlyItsPayers(t *testing.T) {
@@ -155,7 +162,8 @@ func TestEveryNumberLeadsToExactlyItsPayers(t *testing.T) {
 					shown[page][html.UnescapeString(m[2])] = must(strconv.Atoi(strings.ReplaceAll(m[1], ",", "")))(t)
 				}
 				for path, n := range shown[page] {
-					if strings.HasPrefix(path, "/runs") || strings.HasPrefix(path, "/todo/event") || strings.HasPrefix(path, "/webhooks") {
+					if strings.HasPrefix(path, "/runs") || strings.HasPrefix(path, "/todo/event") ||
+						strings.HasPrefix(path, "/webhooks") {
 						continue // several lists, or another kind of row
 					}
 					if rows := rowsAt(v, path); rows != n {
@@ -200,7 +208,8 @@ func TestTheSameQuestionGetsTheSameNumberEverywhere(t *testing.T) {
 			text := must(fs.ReadFile(configs.FS, "quickstart/customers.csv"))(t)
 			lines := bytes.SplitAfter(bytes.TrimRight(text, "\n"), []byte("\n"))
 			excluded := bytes.Replace(lines[2], []byte(",Active,"), []byte(",Closed,"), 1)
-			h.books(slices.Concat(text, lines[1], bytes.Replace(excluded, []byte("HB002"), []byte("HB902"), 1))) // HB001 is there twice
+			// HB001 is there twice
+			h.books(slices.Concat(text, lines[1], bytes.Replace(excluded, []byte("HB002"), []byte("HB902"), 1)))
 			h.run(true)
 			h.sameLists()
 			h.mixUp(rand.New(rand.NewPCG(seed, 76)))
@@ -227,7 +236,8 @@ func (h *house) sameLists() {
 		}
 	}
 	if len(payers)-left != counted.Payers || len(payers)+len(others) != counted.Records {
-		h.t.Errorf("%d of %d records count as payers; %d are listed, %d of them left, beside %d others", counted.Payers, counted.Records, len(payers), left, len(others))
+		h.t.Errorf("%d of %d records count as payers; %d are listed, %d of them left, beside %d others", counted.Payers,
+			counted.Records, len(payers), left, len(others))
 	}
 	byKey := must(h.ledger.Records(ctx, state.RecordFilter{Payers: true, Sort: state.ByKey}))(h.t)
 	if n := must(h.ledger.CountRecords(ctx, state.RecordFilter{Payers: true}))(h.t); n != len(payers) || len(byKey) != n {
@@ -246,10 +256,14 @@ func (h *house) sameStandings() {
 		}
 		return nil
 	}))(h.t)
-	if counted.Records != rows || counted.Payers != payers || report.Payers != payers || !maps.Equal(counted.Acts(), report.Acts()) {
-		h.t.Errorf("the report has %d records, %d payers and %v to act; the status %d, %d and %v", rows, payers, report.Acts(), counted.Records, counted.Payers, counted.Acts())
+	if counted.Records != rows || counted.Payers != payers || report.Payers != payers ||
+		!maps.Equal(counted.Acts(), report.Acts()) {
+		h.t.Errorf("the report has %d records, %d payers and %v to act; the status %d, %d and %v", rows, payers,
+			report.Acts(), counted.Records, counted.Payers, counted.Acts())
 	}
-	if left := must(h.ledger.Records(h.t.Context(), state.RecordFilter{}))(h.t); len(left)-payers != len(slices.DeleteFunc(left, func(r state.RecordRow) bool { return !r.Left })) {
+	if left := must(h.ledger.Records(h.t.Context(),
+		state.RecordFilter{}))(h.t); len(left)-payers != len(slices.DeleteFunc(left,
+		func(r state.RecordRow) bool { return !r.Left })) {
 		h.t.Errorf("of %d records %d are payers, and the list marks others as left", rows, payers)
 	}
 }
@@ -260,7 +274,8 @@ func (h *house) sameReasons() {
 	ctx := h.t.Context()
 	funnel, numbers := must(h.ledger.Funnel(ctx))(h.t), must(h.ledger.NewCounter().Count(ctx))(h.t)
 	alerts := map[string]int{}
-	for _, c := range must(condition.Look(ctx, h.ledger, condition.Expected{}, condition.Attention, condition.MandateCancelled, condition.MandateUnknown, condition.EventsUnclear))(h.t) {
+	for _, c := range must(condition.Look(ctx, h.ledger, condition.Expected{}, condition.Attention,
+		condition.MandateCancelled, condition.MandateUnknown, condition.EventsUnclear))(h.t) {
 		switch c.Code {
 		case condition.Attention:
 			alerts[c.Subject] = c.Count
@@ -275,14 +290,20 @@ func (h *house) sameReasons() {
 	lists, v := &office.Lists{Ledger: h.ledger, Once: true}, h.enter("vera", pages.Viewer)
 	for _, r := range slices.Sorted(maps.Keys(connector.Reasons)) {
 		reason := string(r)
-		now := must(h.ledger.Attention(ctx, state.Filter{State: reason, PutOff: state.NotPutOff, Alone: true}))(h.t) // attention list
+		// attention list
+		now := must(h.ledger.Attention(ctx, state.Filter{State: reason, PutOff: state.NotPutOff, Alone: true}))(h.t)
 		later := must(h.ledger.Attention(ctx, state.Filter{State: reason, PutOff: state.OnlyPutOff, Alone: true}))(h.t)
-		listed := must(lists.Page(ctx, office.Query{RecordFilter: state.RecordFilter{Reason: reason}}))(h.t) // payers list --reason
+		// payers list --reason
+		listed := must(lists.Page(ctx, office.Query{RecordFilter: state.RecordFilter{Reason: reason}}))(h.t)
 		n := len(now)
-		if funnel.Attention[reason] != n || metrics[reason] != n || funnel.PutOff[reason] != len(later) || off[reason] != len(later) {
-			h.t.Errorf("%s: %d are listed and %d put off; the status counts %d and %d, the metrics %d and %d", reason, n, len(later), funnel.Attention[reason], funnel.PutOff[reason], metrics[reason], off[reason])
+		if funnel.Attention[reason] != n || metrics[reason] != n || funnel.PutOff[reason] != len(later) ||
+			off[reason] != len(later) {
+			h.t.Errorf("%s: %d are listed and %d put off; the status counts %d and %d, the metrics %d and %d", reason, n,
+				len(later), funnel.Attention[reason], funnel.PutOff[reason], metrics[reason], off[reason])
 		}
-		if alert, told := alerts[reason]; told != (n > 0 && !slices.Contains([]connector.Reason{connector.ReasonMandateCancelled, connector.ReasonStatusUnknown, connector.ReasonSubscriptionChanged}, r)) || told && alert != n {
+		if alert, told := alerts[reason]; told != (n > 0 &&
+			!slices.Contains([]connector.Reason{connector.ReasonMandateCancelled, connector.ReasonStatusUnknown,
+				connector.ReasonSubscriptionChanged}, r)) || told && alert != n {
 			h.t.Errorf("%s: %d are listed, and alerts tell of %d (%t)", reason, n, alert, told)
 		}
 		if r != connector.ReasonEventNotUnderstood && r != connector.ReasonSubscriptionChanged && len(listed.Rows) != n {
@@ -306,9 +327,12 @@ func (h *house) sameLinks() {
 		}
 		return all, left
 	}
-	for _, link := range []connector.LinkState{connector.LinkNew, connector.LinkCreating, connector.LinkLinked, connector.LinkMissing, connector.LinkConflict, connector.LinkHeld} {
-		if all, left := count(state.RecordFilter{Link: string(link)}); funnel.Payers[string(link)] != all || funnel.Left[string(link)] != left {
-			h.t.Errorf("%s: %d are listed, %d of them left; the status counts %d and %d", link, all, left, funnel.Payers[string(link)], funnel.Left[string(link)])
+	for _, link := range []connector.LinkState{connector.LinkNew, connector.LinkCreating, connector.LinkLinked,
+		connector.LinkMissing, connector.LinkConflict, connector.LinkHeld} {
+		if all, left := count(state.RecordFilter{Link: string(link)}); funnel.Payers[string(link)] != all ||
+			funnel.Left[string(link)] != left {
+			h.t.Errorf("%s: %d are listed, %d of them left; the status counts %d and %d", link, all, left,
+				funnel.Payers[string(link)], funnel.Left[string(link)])
 		}
 	}
 }

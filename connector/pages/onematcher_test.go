@@ -25,7 +25,9 @@ func businesses(n int) (out []business) {
 	trades := strings.Fields("Bakery Brewery Carpets Dairy Electrics Florists Garage Hosiery Ironworks Joinery Kennels Laundry Motors Nursery Opticians Printers Quarry Roofing Saddlery Timber")
 	for i := range n {
 		first, trade := firsts[i%len(firsts)], trades[i/len(firsts)]
-		out = append(out, business{first + " " + trade + " Ltd", fmt.Sprintf("%s@%s.example", strings.ToLower(trade), strings.ToLower(first)), fmt.Sprintf("%d Mill Lane", i+1), fmt.Sprintf("LS%d %dAB", 1+i/10, i%10)})
+		out = append(out, business{first + " " + trade + " Ltd",
+			fmt.Sprintf("%s@%s.example", strings.ToLower(trade), strings.ToLower(first)), fmt.Sprintf("%d Mill Lane", i+1),
+			fmt.Sprintf("LS%d %dAB", 1+i/10, i%10)})
 	}
 	return out
 }
@@ -57,18 +59,22 @@ func TestEverybodyCountsTheSameMatchesAndNobodyIsMadeTwice(t *testing.T) {
 	books, is := strings.Builder{}, map[string]string{}
 	books.WriteString(header)
 	for i, b := range businesses(there) {
-		raw := must(json.Marshal(map[string]any{"name": b.name, "people": []map[string]string{{"name": "Desk", "email": b.email}}, "addresses": []map[string]string{{"line1": b.street, "city": "Leeds", "postCode": b.postcode}}}))(t)
+		raw := must(json.Marshal(map[string]any{"name": b.name,
+			"people":    []map[string]string{{"name": "Desk", "email": b.email}},
+			"addresses": []map[string]string{{"line1": b.street, "city": "Leeds", "postCode": b.postcode}}}))(t)
 		id := fmt.Sprintf("M%03d", i)
 		is[id] = must(h.box.Add(raw))(t)
 		name, email := b.asInBooks(i)
 		fmt.Fprintf(&books, "%s,%s,Ann,%s,,%s,Leeds,%s,,,,Active,\n", id, name, email, b.street, b.postcode)
 	}
 	for i := range fresh {
-		fmt.Fprintf(&books, "N%03d,Xanthe%d Zephyr%d Ltd,Ann,new%d@xz%d.example,,%d Quay,Hull,HU%d 1AA,,,,Active,\n", i, i*7, i*11, i, i, i+900, i+1)
+		fmt.Fprintf(&books, "N%03d,Xanthe%d Zephyr%d Ltd,Ann,new%d@xz%d.example,,%d Quay,Hull,HU%d 1AA,,,,Active,\n", i, i*7,
+			i*11, i, i, i+900, i+1)
 	}
 	h.books([]byte(books.String()))
 	if res := h.run(false); res.Plan.Creates != fresh || res.Plan.Holds != there {
-		t.Fatalf("the plan creates %d and holds %d, want %d and %d: %s", res.Plan.Creates, res.Plan.Holds, fresh, there, res.Note)
+		t.Fatalf("the plan creates %d and holds %d, want %d and %d: %s", res.Plan.Creates, res.Plan.Holds, fresh, there,
+			res.Note)
 	}
 	h.sameNumber(there)
 	h.run(true) // everything that is offered is approved
@@ -78,17 +84,20 @@ func TestEverybodyCountsTheSameMatchesAndNobodyIsMadeTwice(t *testing.T) {
 		if got := l.Candidates[0].BillingID; got != is[l.SourceID] {
 			t.Errorf("the best candidate of %s is a stranger: %+v", l.SourceID, l.Candidates)
 		}
-		words[l.Connection] = append(words[l.Connection], office.PairWord{SourceID: l.SourceID, BillingID: l.Candidates[0].BillingID, Says: state.WordAccept})
+		words[l.Connection] = append(words[l.Connection],
+			office.PairWord{SourceID: l.SourceID, BillingID: l.Candidates[0].BillingID, Says: state.WordAccept})
 	}
 	olga := syncer.Operator{Name: "olga", Reason: "looked"}
 	if err := h.matcher.SayAll(context.Background(), words, olga); err != nil {
 		t.Fatal(err)
 	}
-	if n := must(office.CountNow(context.Background(), h.ledger, 0))(t).Number(office.Which{Class: standing.Conflict}); n != 0 {
+	if n := must(office.CountNow(context.Background(), h.ledger,
+		0))(t).Number(office.Which{Class: standing.Conflict}); n != 0 {
 		t.Errorf("%d records are in conflict after every match is decided", n)
 	}
 	first := words[sample][0]
-	one := []office.Pair{{RecordID: state.RecordID{Connection: sample, SourceID: first.SourceID}, BillingID: first.BillingID}}
+	one := []office.Pair{{RecordID: state.RecordID{Connection: sample, SourceID: first.SourceID},
+		BillingID: first.BillingID}}
 	if left, err := h.matcher.TakeBack(context.Background(), one, olga); err != nil || len(left) > 0 {
 		t.Fatalf("%v was not taken back: %v", left, err)
 	}
@@ -129,7 +138,8 @@ func (h *house) sameNumber(want int) {
 		}
 	}
 	if open != want || counted != want || len(held) != want || told != want {
-		h.t.Errorf("the matcher finds %d, the ledger counts %d, %d are held and %d told; want %d", open, counted, len(held), told, want)
+		h.t.Errorf("the matcher finds %d, the ledger counts %d, %d are held and %d told; want %d", open, counted, len(held),
+			told, want)
 	}
 	h.matcher.Board.Close()
 	h.matcher.Board = &office.Board{}

@@ -82,7 +82,8 @@ func (v *visit) overview() error {
 	content.Most = mostWords(c, content.Cannot)
 	for _, r := range c.Reasons {
 		if r.PutOff > 0 {
-			content.PutOff = append(content.PutOff, leads{todoPath(r.Reason) + "?later=1", number(r.PutOff) + " " + office.ReasonTitle(r.Reason)})
+			content.PutOff = append(content.PutOff,
+				leads{todoPath(r.Reason) + "?later=1", number(r.PutOff) + " " + office.ReasonTitle(r.Reason)})
 		}
 	}
 	if content.Connections, err = v.connections(c); err != nil {
@@ -109,13 +110,15 @@ func (v *visit) needs(c *office.Count) ([]needRow, error) {
 	}
 	rows := connector.Map(c.List(found, v.reads), v.needRow)
 	for i, row := range rows {
-		if row.Count == 1 && row.Subject == string(connector.ReasonRenumbered) && v.User.Role.May(Operator) && v.pages.cfg.Attention != nil {
+		if row.Count == 1 && row.Subject == string(connector.ReasonRenumbered) && v.User.Role.May(Operator) &&
+			v.pages.cfg.Attention != nil {
 			pairs, err := v.ledger().Renumberings(v.Context(), 2)
 			if err != nil {
 				return nil, err
 			}
 			if len(pairs) == 1 {
-				rows[i].On = leads{pathOf(office.Decision{Act: connector.ActTakeOver, Record: pairs[0].New, Other: pairs[0].Old}), "Compare and decide"}
+				rows[i].On = leads{pathOf(office.Decision{Act: connector.ActTakeOver, Record: pairs[0].New, Other: pairs[0].Old}),
+					"Compare and decide"}
 			}
 		}
 	}
@@ -162,8 +165,10 @@ func (v *visit) needRow(l office.Line) needRow {
 func mostWords(c *office.Count, cannot int) string {
 	most := c.Most()
 	words := map[standing.Class]string{
-		standing.Unlooked: "were active when last read", standing.Signed: "wait for the bank", standing.Awaiting: "wait for a signature",
-		standing.Cancelled: "have cancelled", standing.Unasked: "have no mandate request", standing.Absent: "are not in the billing service yet",
+		standing.Unlooked: "were active when last read", standing.Signed: "wait for the bank",
+		standing.Awaiting:  "wait for a signature",
+		standing.Cancelled: "have cancelled", standing.Unasked: "have no mandate request",
+		standing.Absent:   "are not in the billing service yet",
 		standing.Conflict: "are on hold", standing.Unknown: "have an unknown status",
 	}[most.Class]
 	switch {
@@ -189,7 +194,8 @@ func shares(c *office.Count) (out []share) {
 		if class == standing.Absent { // amber is the colour of those who have to sign
 			kind = stopped
 		}
-		s := share{Title: class.Title(), Kind: kind, Count: n, Path: "/mandates/report?class=" + string(class) + "&stage=" + string(office.InBooks), X: x, Width: max(n*barWidth/c.Payers-2, 2)}
+		s := share{Title: class.Title(), Kind: kind, Count: n, Path: "/mandates/report?class=" + string(class) + "&stage=" +
+			string(office.InBooks), X: x, Width: max(n*barWidth/c.Payers-2, 2)}
 		x += n * barWidth / c.Payers
 		out = append(out, s)
 	}
@@ -201,7 +207,8 @@ var actors = []standing.Who{standing.You, standing.Books, standing.Operator, sta
 
 // actorWords are the actors' names after a number.
 var actorWords = map[standing.Who]string{
-	standing.You: "for you", standing.Books: "for your accounting staff", standing.Operator: "for the operator of payersync", standing.Payer: "for the payer", standing.Bank: "for the bank",
+	standing.You: "for you", standing.Books: "for your accounting staff",
+	standing.Operator: "for the operator of payersync", standing.Payer: "for the payer", standing.Bank: "for the bank",
 }
 
 // connections returns the state of each connection.
@@ -228,7 +235,8 @@ func (v *visit) connections(c *office.Count) (out []connectionRow, err error) {
 		}
 		if at := slices.IndexFunc(c.Runs, func(r state.RunRow) bool { return r.Connection == name }); at >= 0 {
 			row.Run, row.State = &lastRun{c.Runs[at]}, outcome(c.Runs[at])
-			if connector.RunOutcome(row.Run.Outcome) == connector.RunAwaitingApproval && !of(waiting, name) { // somebody has said a word since
+			// somebody has said a word since
+			if connector.RunOutcome(row.Run.Outcome) == connector.RunAwaitingApproval && !of(waiting, name) {
 				if row.State = planChip(state.Plan{State: state.PlanApproved}); of(rejected, name) {
 					row.State = planChip(state.Plan{State: state.PlanRejected})
 				}
@@ -262,9 +270,13 @@ func (v *visit) setUp(c *office.Count) ([]setUp, error) {
 	}
 	name = cmp.Or(name, "NAME")
 	return []setUp{
-		{len(v.pages.cfg.Connections) > 0, "Connect the accounting system", "payersync.yaml holds the connection.", v.pages.command(connector.DoInit, "")},
-		{c.Records > 0, "Read the accounting system", "Shows the plan, and sends nothing.", v.pages.command(connector.DoPlan, name)},
-		{hooks.Expected != nil, "Subscribe to webhooks", "Without it, only the sweep finds changes.", v.pages.command(connector.DoSubscribe, "")},
-		{c.Reached(office.InService) > 0, "Send the first payers", "Shows the plan again, and asks before it sends anything.", v.pages.command(connector.DoSend, name)},
+		{len(v.pages.cfg.Connections) > 0, "Connect the accounting system", "payersync.yaml holds the connection.",
+			v.pages.command(connector.DoInit, "")},
+		{c.Records > 0, "Read the accounting system", "Shows the plan, and sends nothing.",
+			v.pages.command(connector.DoPlan, name)},
+		{hooks.Expected != nil, "Subscribe to webhooks", "Without it, only the sweep finds changes.",
+			v.pages.command(connector.DoSubscribe, "")},
+		{c.Reached(office.InService) > 0, "Send the first payers", "Shows the plan again, and asks before it sends anything.",
+			v.pages.command(connector.DoSend, name)},
 	}, nil
 }

@@ -22,7 +22,8 @@ func (h *house) activate(n int) {
 	h.t.Helper()
 	for _, m := range must(h.ledger.Mandates(context.Background(), state.Filter{Limit: n}))(h.t) {
 		h.do(func(tx *state.Tx) error {
-			_, err := tx.SaveMandate(connector.Mandate{ID: m.MandateID, CustomerID: m.BillingID, Status: connector.MandateActive}, connector.CauseSweep, "1")
+			_, err := tx.SaveMandate(connector.Mandate{ID: m.MandateID, CustomerID: m.BillingID,
+				Status: connector.MandateActive}, connector.CauseSweep, "1")
 			return err
 		})
 	}
@@ -33,7 +34,8 @@ func TestTheOverviewLeadsToTheFirstPayerAndThenSaysWhoCanBeDebited(t *testing.T)
 	h := newHouse(t)
 	v := h.enter("anna", pages.Viewer)
 	page := v.get("/", http.StatusOK)
-	holds(t, page, "No payers yet", "Connect the accounting system", "payersync plan quickstart", "payersync webhooks subscribe", "payersync backfill quickstart", "Not read yet")
+	holds(t, page, "No payers yet", "Connect the accounting system", "payersync plan quickstart",
+		"payersync webhooks subscribe", "payersync backfill quickstart", "Not read yet")
 	if n := strings.Count(page, "✓"); n != 1 || strings.Contains(page, "can be debited.") {
 		t.Errorf("of the steps %d are done:\n%s", n, page)
 	}
@@ -41,8 +43,10 @@ func TestTheOverviewLeadsToTheFirstPayerAndThenSaysWhoCanBeDebited(t *testing.T)
 	h.run(true)
 	h.recount()
 	page = v.get("/", http.StatusOK)
-	holds(t, page, "<h1>0 of 38 payers can be debited.</h1>", "38 cannot yet: most wait for a signature", "39 read", `<a href="/mandates/report?class=D&amp;stage=books"><strong>33</strong> awaiting signature</a>`)
-	holds(t, page, `Overview <span class="count">`, `<span class="many">33</span><div><strong><a href="/mandates/report?task=not_sent">The signing link was never sent</a>`, "Otherwise: They cannot sign.", "Your accounting staff, since")
+	holds(t, page, "<h1>0 of 38 payers can be debited.</h1>", "38 cannot yet: most wait for a signature", "39 read",
+		`<a href="/mandates/report?class=D&amp;stage=books"><strong>33</strong> awaiting signature</a>`)
+	holds(t, page, `Overview <span class="count">`,
+		`<span class="many">33</span><div><strong><a href="/mandates/report?task=not_sent">The signing link was never sent</a>`, "Otherwise: They cannot sign.", "Your accounting staff, since")
 	lacks(t, page, "Nothing needs anybody")
 
 	h.activate(3)
@@ -65,9 +69,11 @@ func TestAProblemOfTheInstallationLeadsToWhereItIsSettled(t *testing.T) {
 	h.run(true)
 	v := h.enter("anna", pages.Viewer)
 	lacks(t, v.get("/", http.StatusOK), `class="urgent"`, "/webhooks\">Look")
-	h.receive(state.Delivery{Key: "event:e1#1", Type: "odd", State: connector.InboxQuarantined, Detail: "It names no customer.", Body: []byte(`{}`)})
+	h.receive(state.Delivery{Key: "event:e1#1", Type: "odd", State: connector.InboxQuarantined,
+		Detail: "It names no customer.", Body: []byte(`{}`)})
 	for range 2 { // before the next count, and after it
-		holds(t, v.get("/", http.StatusOK), `<a class="button" href="/webhooks">Look at the webhooks</a>`, "payersync could not read 1 delivery")
+		holds(t, v.get("/", http.StatusOK), `<a class="button" href="/webhooks">Look at the webhooks</a>`,
+			"payersync could not read 1 delivery")
 		h.recount()
 	}
 }
@@ -77,7 +83,8 @@ func TestEveryOneInTheBooksIsCountedOnceOnTheOverviewAndInTheReport(t *testing.T
 	h := newHouse(t)
 	h.run(true)
 	h.activate(2)
-	whole := must(office.MakeReport(context.Background(), h.ledger, office.ReportOn{}, func(office.ReportRow) error { return nil }))(t)
+	whole := must(office.MakeReport(context.Background(), h.ledger, office.ReportOn{},
+		func(office.ReportRow) error { return nil }))(t)
 	last := whole.Records
 	for _, s := range office.Stages {
 		n := whole.Reached(s)

@@ -19,36 +19,46 @@ import (
 
 // Config holds the dependencies and settings of the pages.
 type Config struct {
-	Ledger      *state.Ledger
-	Lists       *office.Lists                                           // its names stay in memory, so it outlives this Config
-	Connections []string                                                // by name, in the order of the configuration
-	Expected    func() condition.Expected                               // the state expected by the configuration
-	Letters     *office.Letters                                         // to payers; nil if payersync writes none
-	Mandates    *office.Mandates                                        // acts on mandates; nil if nothing can be sent
-	Explain     func(context.Context, string) (office.Explainer, error) // how a connection's payers are explained; nil for not at all
-	Deliveries  *office.Deliveries                                      // acts on webhooks
-	Attention   *office.Attention                                       // acts on findings about payers; nil if nobody can
-	Matches     *office.Matches                                         // decides on existing customers; nil if nobody can
-	Moves       *office.Moves                                           // moves a connection to another; nil if nobody can
-	Nudge       func()                                                  // told when a delivery waits to be read; must not block; nil for nobody
-	Jobs        func(context.Context) ([]Job, error)                    // of payersync serve; nil for none
-	Settings    func() []Setting                                        // the settings, in groups; may be nil
-	Hosts       []string                                                // further host names, besides this machine's
-	Secure      bool                                                    // they are reached over TLS alone
-	Valid       time.Duration                                           // how long a signing link works; 0 if unknown
-	Standings   *office.Standings                                       // its count stays in memory, so it outlives this Config
-	Fetcher     *office.Fetcher                                         // of lost links; its work outlives this Config
-	Report      func(Event)                                             // receives every failed request; may be nil
-	Starter     *office.Starter                                         // starts requested runs; nil if nobody may
-	Rate        float64                                                 // the billing service's requests per second; 0 if unknown
-	Mappings    *office.Mappings                                        // of the connections; nil if none is readable
-	Approvers   Role                                                    // the least role that approves and rejects plans; "" for Operator
-	Design      bool                                                    // serves /design, the page with all parts; for the demo
-	FourEyes    bool                                                    // the author of a mapping version may not approve its plans
-	Guides      []Guide                                                 // in the Help menu, in this order
-	Door        *Door                                                   // counts wrong passwords; its counters are in memory, too, so it outlives this Config; nil for one of the ledger
-	Provider    *Provider                                               // for signing in by OpenID Connect; nil for none
-	Network     func(*http.Request) string                              // the network of a request, for counting wrong passwords; nil for the sending address
+	Ledger *state.Ledger
+	// its names stay in memory, so it outlives this Config
+	Lists       *office.Lists
+	Connections []string                  // by name, in the order of the configuration
+	Expected    func() condition.Expected // the state expected by the configuration
+	Letters     *office.Letters           // to payers; nil if payersync writes none
+	Mandates    *office.Mandates          // acts on mandates; nil if nothing can be sent
+	// how a connection's payers are explained; nil for not at all
+	Explain    func(context.Context, string) (office.Explainer, error)
+	Deliveries *office.Deliveries // acts on webhooks
+	Attention  *office.Attention  // acts on findings about payers; nil if nobody can
+	Matches    *office.Matches    // decides on existing customers; nil if nobody can
+	Moves      *office.Moves      // moves a connection to another; nil if nobody can
+	// told when a delivery waits to be read; must not block; nil for nobody
+	Nudge    func()
+	Jobs     func(context.Context) ([]Job, error) // of payersync serve; nil for none
+	Settings func() []Setting                     // the settings, in groups; may be nil
+	Hosts    []string                             // further host names, besides this machine's
+	Secure   bool                                 // they are reached over TLS alone
+	Valid    time.Duration                        // how long a signing link works; 0 if unknown
+	// its count stays in memory, so it outlives this Config
+	Standings *office.Standings
+	Fetcher   *office.Fetcher // of lost links; its work outlives this Config
+	Report    func(Event)     // receives every failed request; may be nil
+	Starter   *office.Starter // starts requested runs; nil if nobody may
+	// the billing service's requests per second; 0 if unknown
+	Rate     float64
+	Mappings *office.Mappings // of the connections; nil if none is readable
+	// the least role that approves and rejects plans; "" for Operator
+	Approvers Role
+	// serves /design, the page with all parts; for the demo
+	Design bool
+	// the author of a mapping version may not approve its plans
+	FourEyes bool
+	Guides   []Guide // in the Help menu, in this order
+	// counts wrong passwords; its counters are in memory, too, so it outlives this Config; nil for one of the ledger
+	Door     *Door
+	Provider *Provider // for signing in by OpenID Connect; nil for none
+	// the network of a request, for counting wrong passwords; nil for the sending address
+	Network func(*http.Request) string
 }
 
 // Event is a request with an error or a refusal.

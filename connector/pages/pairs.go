@@ -50,11 +50,14 @@ func (v *visit) pairsOf(renumberings []state.Renumbering) (out []pair, err error
 			return nil, err
 		}
 		if v.User.Role.May(Operator) && v.pages.cfg.Attention != nil && v.can(*deedFor(connector.ActTakeOver)) {
-			for _, d := range []office.Decision{{Act: connector.ActTakeOver, Record: r.New, Other: r.Old}, {Act: connector.ActReject, Record: r.New, Customer: r.BillingID}} {
+			for _, d := range []office.Decision{{Act: connector.ActTakeOver, Record: r.New, Other: r.Old},
+				{Act: connector.ActReject, Record: r.New, Customer: r.BillingID}} {
 				if d.Act == connector.ActReject && d.Customer == "" {
 					continue
 				}
-				p.Offers = append(p.Offers, offer{Label: office.Acts[d.Act].Title + "…", At: pathOf(d), Asks: true, Primary: d.Act == connector.ActTakeOver, Act: d.Act, Reason: connector.ReasonRenumbered})
+				p.Offers = append(p.Offers,
+					offer{Label: office.Acts[d.Act].Title + "…", At: pathOf(d), Asks: true, Primary: d.Act == connector.ActTakeOver,
+						Act: d.Act, Reason: connector.ReasonRenumbered})
 			}
 			told, err := v.ledger().AttentionOf(v.Context(), r.Old.Connection, r.Old.SourceID)
 			if err != nil {
@@ -62,7 +65,9 @@ func (v *visit) pairsOf(renumberings []state.Renumbering) (out []pair, err error
 			}
 			for _, t := range told {
 				if syncer.Closable(connector.Reason(t.Reason)) {
-					p.Offers = append(p.Offers, offer{Label: "Removed for good…", At: payerPath(r.Old) + "/" + deedFor(connector.ActClose).name, Asks: true, Act: connector.ActClose, Reason: connector.Reason(t.Reason)})
+					p.Offers = append(p.Offers,
+						offer{Label: "Removed for good…", At: payerPath(r.Old) + "/" + deedFor(connector.ActClose).name, Asks: true,
+							Act: connector.ActClose, Reason: connector.Reason(t.Reason)})
 					break
 				}
 			}

@@ -101,14 +101,17 @@ func stepsOn(s shownPayer, status connector.MandateStatus) []stepOn {
 	}
 	made := time.Time{}
 	for _, c := range s.Changes {
-		if made.IsZero() && c.State == connector.ChangeDone && (c.Action == connector.ActionCreate || c.Action == connector.ActionAdopt) {
+		if made.IsZero() && c.State == connector.ChangeDone &&
+			(c.Action == connector.ActionCreate || c.Action == connector.ActionAdopt) {
 			made = c.UpdatedAt
 		}
 	}
 	active := status == connector.MandateActive
 	return []stepOn{
-		{Title: "Record read", Done: true}, {"In the service", s.LinkState == connector.LinkLinked, made}, {"Asked to sign", status != "", s.Facts.Mandate.FirstSeen},
-		{"Signed", active || status == connector.MandatePending, first[connector.MandatePending]}, {"Active", active, first[connector.MandateActive]},
+		{Title: "Record read", Done: true}, {"In the service", s.LinkState == connector.LinkLinked, made},
+		{"Asked to sign", status != "", s.Facts.Mandate.FirstSeen},
+		{"Signed", active || status == connector.MandatePending, first[connector.MandatePending]},
+		{"Active", active, first[connector.MandateActive]},
 	}
 }
 
@@ -217,7 +220,8 @@ func (v *visit) shownPayer() (shownPayer, error) {
 		s.Word = standingWords[status]
 		if s.Waits && s.Letters.Times > 0 {
 			s.Word = "The signing link was sent, and the payer has not signed yet. Wait, or call them."
-			if desk := v.pages.cfg.Letters; desk != nil && desk.Desk != nil && desk.Desk.Settings.Test && s.Facts.Handed.Times == 0 {
+			if desk := v.pages.cfg.Letters; desk != nil && desk.Desk != nil && desk.Desk.Settings.Test &&
+				s.Facts.Handed.Times == 0 {
 				s.Word = "The letters of this test installation do not reach the payer, who has received nothing."
 			}
 		}
@@ -276,7 +280,8 @@ func undoable(changes []state.PastChange) int64 {
 // stopWords says why letters are stopped.
 func stopWords(s state.LetterStop) string {
 	why := map[string]string{
-		state.StopOptedOut: "the payer asked for no more", state.StopBounced: "the address accepts no mail", state.StopPerson: "a person stopped them",
+		state.StopOptedOut: "the payer asked for no more", state.StopBounced: "the address accepts no mail",
+		state.StopPerson: "a person stopped them",
 	}[s.Why]
 	if s.UntilOn != "" {
 		why += ", until " + s.UntilOn
@@ -287,7 +292,8 @@ func stopWords(s state.LetterStop) string {
 // eventsOf are the events of a payer, the newest first.
 func (v *visit) eventsOf(p office.Payer) (out []event, err error) {
 	for _, h := range p.History {
-		out = append(out, event{At: since(h.ObservedAt), What: "Mandate: " + mandate(h.ToStatus).Word, Why: causeWords(h.Cause)})
+		out = append(out, event{At: since(h.ObservedAt), What: "Mandate: " + mandate(h.ToStatus).Word,
+			Why: causeWords(h.Cause)})
 	}
 	for _, c := range p.Changes {
 		e := event{At: c.UpdatedAt, What: changeWords(c)}
@@ -320,7 +326,8 @@ const longestLine = 100
 // causeWords says how a status of a mandate came to be known.
 func causeWords(cause string) string {
 	words := map[connector.Cause]string{
-		connector.CauseWebhook: "from a delivery", connector.CauseSweep: "from the sweep", connector.CauseLink: "from an answer to our request", connector.CauseCancel: "cancelled by us",
+		connector.CauseWebhook: "from a delivery", connector.CauseSweep: "from the sweep",
+		connector.CauseLink: "from an answer to our request", connector.CauseCancel: "cancelled by us",
 	}
 	return cmp.Or(words[connector.Cause(cause)], "seen by "+cause)
 }
@@ -364,7 +371,8 @@ func (v *visit) showLink() error {
 		return cannotSend
 	}
 	if !s.Waits || s.MandateID == "" {
-		return problem{Status: http.StatusConflict, Title: "There is no signing link", Sentence: "Only an unsigned mandate has one.", Next: "Open the payer again."}
+		return problem{Status: http.StatusConflict, Title: "There is no signing link",
+			Sentence: "Only an unsigned mandate has one.", Next: "Open the payer again."}
 	}
 	if err := v.ledger().Do(v.Context(), func(tx *state.Tx) error {
 		return tx.Audit(state.Entry{Actor: v.User.Name, Action: "show signing links", Subject: s.MandateID})
@@ -385,4 +393,5 @@ func (v *visit) showLink() error {
 }
 
 // cannotSend is the answer on pages without a billing service.
-var cannotSend = problem{Status: http.StatusConflict, Title: "Nothing can be sent from here", Sentence: "These pages were opened without the billing service. Nothing was changed.", Next: notHere}
+var cannotSend = problem{Status: http.StatusConflict, Title: "Nothing can be sent from here",
+	Sentence: "These pages were opened without the billing service. Nothing was changed.", Next: notHere}

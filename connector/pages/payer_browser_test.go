@@ -17,7 +17,8 @@ func TestAPayerIsSeenToInABrowser(t *testing.T) {
 	h := newHouse(t)
 	books, _ := hostile()
 	sampleBooks, _, _ := strings.Cut(string(books), "\n")
-	h.books([]byte(sampleBooks + "\nHB001,Crumb & Crust Bakery Ltd,Maureen Tideswell,accounts@crumbandcrust.example,01632 960101,4 Harbour Street,Whitby,YO21 3CK,,,,Active,\n" +
+	h.books([]byte(sampleBooks +
+		"\nHB001,Crumb & Crust Bakery Ltd,Maureen Tideswell,accounts@crumbandcrust.example,01632 960101,4 Harbour Street,Whitby,YO21 3CK,,,,Active,\n" +
 		"HB002,Bad Address Ltd,,nonsense,,,,,,,,Active,\n" + strings.TrimPrefix(string(books), sampleBooks+"\n")))
 	h.run(true)
 	for _, l := range ways() {
@@ -77,7 +78,8 @@ func TestAPayerIsSeenToInABrowser(t *testing.T) {
 		shows("told")
 	}
 	v := h.enter("ada", pages.Admin)
-	v.post("/todo/email_malformed", http.StatusOK, "act", "later", "id", "quickstart/HB002", "reason", "she calls on Friday")
+	v.post("/todo/email_malformed", http.StatusOK, "act", "later", "id", "quickstart/HB002", "reason",
+		"she calls on Friday")
 	for _, l := range []look{{width: 1280}, {width: 390, dark: true}} {
 		b := h.browse(l)
 		h.signIn(b, "ada", pages.Admin)
@@ -90,6 +92,7 @@ func TestAPayerIsSeenToInABrowser(t *testing.T) {
 		b.reads("Postponed: 1 The e-mail address is mistyped")
 		b.picture("payer-postponed-" + l.String())
 		b.open("/audit")
-		b.reads("give record up", "take record up again", "stop letters", "let letters go again", "show raw record", "put off")
+		b.reads("give record up", "take record up again", "stop letters", "let letters go again", "show raw record",
+			"put off")
 	}
 }

@@ -23,8 +23,10 @@ const (
 
 // inService are the states of a payer in the billing service, in words.
 var inService = []option{
-	{Value: string(connector.LinkLinked), Label: "There"}, {Value: string(connector.LinkNew), Label: "Waiting to be sent"}, {Value: string(connector.LinkCreating), Label: "Being sent"},
-	{Value: string(connector.LinkHeld), Label: "On hold: needs attention"}, {Value: string(connector.LinkConflict), Label: "Customer uncertain"},
+	{Value: string(connector.LinkLinked), Label: "There"}, {Value: string(connector.LinkNew), Label: "Waiting to be sent"},
+	{Value: string(connector.LinkCreating), Label: "Being sent"},
+	{Value: string(connector.LinkHeld), Label: "On hold: needs attention"},
+	{Value: string(connector.LinkConflict), Label: "Customer uncertain"},
 	{Value: string(connector.LinkMissing), Label: "Customer missing"}, {Value: nowhere, Label: "Excluded"},
 }
 
@@ -45,7 +47,8 @@ type option struct {
 
 // payerFilter returns the address's filter for payers.
 func (v *visit) payerFilter() state.RecordFilter {
-	f := state.RecordFilter{Mandate: v.filled("mandate"), Link: v.filled("service"), Reason: v.filled("person"), Sort: cmp.Or(payerOrders[v.filled("by")], state.ByKey)}
+	f := state.RecordFilter{Mandate: v.filled("mandate"), Link: v.filled("service"), Reason: v.filled("person"),
+		Sort: cmp.Or(payerOrders[v.filled("by")], state.ByKey)}
 	if c := v.filled("connection"); slices.Contains(v.pages.cfg.Connections, c) {
 		f.Connection = c
 	}
@@ -77,7 +80,8 @@ func (v *visit) narrowed() string {
 func (v *visit) filters() (out []filter, err error) {
 	if all := v.pages.cfg.Connections; len(all) > 1 {
 		books := filter{Name: "connection", Label: "Connection", All: "All"}
-		books.Options = append(books.Options, connector.Map(all, func(name string) option { return option{Value: name, Label: name} })...)
+		books.Options = append(books.Options,
+			connector.Map(all, func(name string) option { return option{Value: name, Label: name} })...)
 		out = append(out, books)
 	}
 	mandates := filter{Name: "mandate", Label: "Mandate", All: "All"}
@@ -88,7 +92,8 @@ func (v *visit) filters() (out []filter, err error) {
 		}
 		mandates.Options = append(mandates.Options, option{Value: string(status), Label: label})
 	}
-	person := filter{Name: "person", Label: "Needs attention", All: "All", Options: []option{{Value: anything, Label: "Yes, any finding"}}}
+	person := filter{Name: "person", Label: "Needs attention", All: "All",
+		Options: []option{{Value: anything, Label: "Yes, any finding"}}}
 	counts, err := v.ledger().ReasonCounts(v.Context())
 	for _, c := range counts {
 		if c.Reason == connector.ReasonEventNotUnderstood || c.Reason == connector.ReasonSubscriptionChanged {
@@ -97,13 +102,15 @@ func (v *visit) filters() (out []filter, err error) {
 		if c.Count == 0 {
 			continue // they were put off, or are told with another record
 		}
-		person.Options = append(person.Options, option{Value: string(c.Reason), Label: office.ReasonTitle(c.Reason) + " (" + number(c.Count) + ")"})
+		person.Options = append(person.Options,
+			option{Value: string(c.Reason), Label: office.ReasonTitle(c.Reason) + " (" + number(c.Count) + ")"})
 	}
 	days := filter{Name: "days", Label: "Unchanged for", All: "Any time"}
 	for _, n := range stood {
 		days.Options = append(days.Options, option{Value: strconv.Itoa(n), Label: strconv.Itoa(n) + " days or more"})
 	}
-	out = append(out, mandates, filter{Name: "service", Label: "In the service", All: "All", Options: slices.Clone(inService)}, person, days)
+	out = append(out, mandates,
+		filter{Name: "service", Label: "In the service", All: "All", Options: slices.Clone(inService)}, person, days)
 	for _, f := range out {
 		for i := range f.Options {
 			f.Options[i].Here = f.Options[i].Value == v.filled(f.Name)
@@ -136,7 +143,8 @@ func (v *visit) byMandate() (out []choiceOf, err error) {
 
 // sorts returns the links to the list in each order.
 func (v *visit) sorts() (out []choice) {
-	for _, by := range []choice{{Label: "number"}, {Label: "name", Path: "name"}, {Label: "mandate", Path: "mandate"}, {Label: "longest unchanged", Path: "days"}} {
+	for _, by := range []choice{{Label: "number"}, {Label: "name", Path: "name"}, {Label: "mandate", Path: "mandate"},
+		{Label: "longest unchanged", Path: "days"}} {
 		out = append(out, choice{Label: by.Label, Path: v.with("by", by.Path, "after", ""), Here: v.filled("by") == by.Path})
 	}
 	return out

@@ -27,12 +27,14 @@ func (v *visit) fresh(back string) error {
 		return nil
 	}
 	is := problem{
-		Status: http.StatusForbidden, Title: "Sign in again", Sentence: "This cannot be undone, so it needs a sign-in within the last 15 minutes. Nothing was changed.",
-		Next: "Sign out, sign in again, and do it then.",
+		Status: http.StatusForbidden, Title: "Sign in again",
+		Sentence: "This cannot be undone, so it needs a sign-in within the last 15 minutes. Nothing was changed.",
+		Next:     "Sign out, sign in again, and do it then.",
 	}
 	switch v.way {
 	case byLink:
-		is.Next, is.Do = "Make a new link on the machine that runs payersync, open the pages with it, and do it then.", connector.DoOpenPages
+		is.Next, is.Do = "Make a new link on the machine that runs payersync, open the pages with it, and do it then.",
+			connector.DoOpenPages
 	case byPassword:
 		is.Title, is.Next, is.Path = "Type your password again", "Type your password, and do it then.", "/again"
 		v.pages.logins.Put(v.Context(), keyBack, back)
@@ -122,7 +124,8 @@ type offer struct {
 func (v *visit) offers(s shownPayer) (out []offer) {
 	next := nextDeed(s)
 	if s.Waits && standing.HoldsLink(s.Facts.Mandate) && v.pages.cfg.Mandates != nil {
-		out = append(out, offer{Label: "Show the signing link", At: s.Path + "/link", Primary: next == showsLink, Mandate: s.MandateID})
+		out = append(out, offer{Label: "Show the signing link", At: s.Path + "/link", Primary: next == showsLink,
+			Mandate: s.MandateID})
 	}
 	for _, d := range deeds {
 		if isDecision(d) || !d.may(s) || !v.can(d) || v.pages.cfg.Attention == nil || s.offersAlready(d.act) {
@@ -146,17 +149,20 @@ func (v *visit) offers(s shownPayer) (out []offer) {
 func (s shownPayer) offersAlready(act connector.Act) bool {
 	is := func(o offer) bool { return o.Act == act }
 	return act != "" && (slices.ContainsFunc(s.UndoOffers, is) || slices.ContainsFunc(s.Tellings, func(t telling) bool {
-		return slices.ContainsFunc(t.Offers, is) || slices.ContainsFunc(t.Pairs, func(p pair) bool { return slices.ContainsFunc(p.Offers, is) })
+		return slices.ContainsFunc(t.Offers, is) ||
+			slices.ContainsFunc(t.Pairs, func(p pair) bool { return slices.ContainsFunc(p.Offers, is) })
 	}))
 }
 
 var (
 	changedMeanwhile = problem{
-		Status: http.StatusConflict, Title: "It changed while you were reading", Sentence: "The payer changed since the page was made. Nothing was changed.",
-		Next: "Go back to the payer, and decide again.",
+		Status: http.StatusConflict, Title: "It changed while you were reading",
+		Sentence: "The payer changed since the page was made. Nothing was changed.",
+		Next:     "Go back to the payer, and decide again.",
 	}
 	notAsItStands = problem{
-		Status: http.StatusConflict, Title: "Not possible for this payer now", Sentence: "Nothing was changed.", Next: "Go back to the payer, and look at its state.",
+		Status: http.StatusConflict, Title: "Not possible for this payer now", Sentence: "Nothing was changed.",
+		Next: "Go back to the payer, and look at its state.",
 	}
 )
 
@@ -190,7 +196,8 @@ func (v *visit) askDeed() error {
 			return err
 		}
 	}
-	content := asked{shownPayer: s, Act: d.name, Danger: d.facts().Danger, Needs: d.reason(s), Preview: office.Preview{Title: d.facts().Title, Becomes: d.facts().Becomes}}
+	content := asked{shownPayer: s, Act: d.name, Danger: d.facts().Danger, Needs: d.reason(s),
+		Preview: office.Preview{Title: d.facts().Title, Becomes: d.facts().Becomes}}
 	of, err := v.decisionOf(d, s)
 	if errors.Is(err, errOpen) {
 		v.askOpen(&content, d.act)
@@ -261,7 +268,8 @@ func notDone(err error, path string) error {
 		is.Status = http.StatusForbidden
 		say("Your role does not include this. Nothing was changed.", "Ask an administrator of these pages.")
 	case errors.Is(err, syncer.ErrReasonNeeded):
-		say("The payer's mandate was cancelled, so a new request needs a reason. Nothing was sent.", "Go back, and write why the payer signs again.")
+		say("The payer's mandate was cancelled, so a new request needs a reason. Nothing was sent.",
+			"Go back, and write why the payer signs again.")
 	case errors.Is(err, syncer.ErrHasMandate):
 		say("The payer has already signed. payersync requested no signing link.", look)
 	case errors.Is(err, syncer.ErrOtherMandate):
@@ -272,14 +280,19 @@ func notDone(err error, path string) error {
 		say("The payer has no mandate. Nothing was sent.", look)
 	case errors.Is(err, state.ErrNoPayer):
 		say("The payer has no customer yet. Nothing was changed.", "Wait for the next run.")
-	case errors.Is(err, office.ErrGivenUp), errors.Is(err, syncer.ErrLeftOut), errors.Is(err, syncer.ErrNothingToClose), errors.Is(err, syncer.ErrNotCancelled), errors.Is(err, syncer.ErrNotLinked):
+	case errors.Is(err, office.ErrGivenUp), errors.Is(err, syncer.ErrLeftOut), errors.Is(err, syncer.ErrNothingToClose),
+		errors.Is(err, syncer.ErrNotCancelled), errors.Is(err, syncer.ErrNotLinked):
 		say("This is not possible for the payer now. Nothing was changed.", look)
-	case errors.Is(err, syncer.ErrNothingToUndo), errors.Is(err, syncer.ErrNotKept), errors.Is(err, syncer.ErrNeverSent), errors.Is(err, syncer.ErrNothingBefore), errors.Is(err, syncer.ErrNotItsCustomer):
+	case errors.Is(err, syncer.ErrNothingToUndo), errors.Is(err, syncer.ErrNotKept), errors.Is(err, syncer.ErrNeverSent),
+		errors.Is(err, syncer.ErrNothingBefore), errors.Is(err, syncer.ErrNotItsCustomer):
 		say(capital(fmt.Sprintf("%v. Nothing was changed.", err)), look)
 	case connector.FaultOf(err) == connector.FaultUnknown:
-		is.Status, is.Sentence, is.Next = http.StatusBadGateway, "The billing service did not answer, so the outcome is unknown.", "payersync checks this by itself. Look at the payer in an hour."
+		is.Status, is.Sentence, is.Next = http.StatusBadGateway,
+			"The billing service did not answer, so the outcome is unknown.",
+			"payersync checks this by itself. Look at the payer in an hour."
 	case connector.FaultOf(err) == connector.FaultUnavailable:
-		is.Status, is.Sentence, is.Next = http.StatusBadGateway, "The billing service cannot be reached just now. Nothing was changed.", "Try again in some minutes."
+		is.Status, is.Sentence, is.Next = http.StatusBadGateway,
+			"The billing service cannot be reached just now. Nothing was changed.", "Try again in some minutes."
 	default:
 		is.Sentence, is.Next = "The billing service refused it, or it is not possible for the payer now. See the log of payersync.", look+" If it stays, ask the operator of payersync."
 	}
@@ -296,7 +309,8 @@ func (v *visit) showRaw() error {
 	if err != nil {
 		return err
 	}
-	return v.show("raw", "The record as it was read", struct{ ID, Connection, Raw, Back string }{row.SourceID, row.Connection, raw, payerPath(row.ID())})
+	return v.show("raw", "The record as it was read",
+		struct{ ID, Connection, Raw, Back string }{row.SourceID, row.Connection, raw, payerPath(row.ID())})
 }
 
 // noExplainer is for pages without mapping files.

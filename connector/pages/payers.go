@@ -23,10 +23,12 @@ const keySearches = "searches"
 const mostSearches = 20
 
 // payerOrders are the sort orders of payers, by their name in an address.
-var payerOrders = map[string]state.RecordSort{"": state.ByKey, "days": state.BySince, "mandate": state.ByMandate, "name": office.ByName}
+var payerOrders = map[string]state.RecordSort{"": state.ByKey, "days": state.BySince, "mandate": state.ByMandate,
+	"name": office.ByName}
 
 // searchOver is the answer to an expired search.
-var searchOver = problem{Status: http.StatusGone, Title: "This search is over", Sentence: "Your sign-in has ended.", Next: "Search again."}
+var searchOver = problem{Status: http.StatusGone, Title: "This search is over", Sentence: "Your sign-in has ended.",
+	Next: "Search again."}
 
 // payerRow is a row of the list of payers.
 type payerRow struct {
@@ -62,7 +64,8 @@ func (v *visit) payers() error {
 		rows[i] = v.payerRow(r)
 	}
 	content := payersShown{
-		Rows: rows, Text: q.Text, Search: v.filled("s"), By: v.filled("by"), Sorts: v.sorts(), Many: len(v.pages.cfg.Connections) > 1,
+		Rows: rows, Text: q.Text, Search: v.filled("s"), By: v.filled("by"), Sorts: v.sorts(),
+		Many:     len(v.pages.cfg.Connections) > 1,
 		Opened:   v.filled("connection")+v.filled("service")+v.filled("person")+v.filled("days") != "",
 		Narrowed: q.Text != "" || q.After != nil || v.narrowed() != "", Cut: found.Cut, Pager: v.page(next),
 	}
@@ -116,7 +119,8 @@ type payerSheet struct {
 	Record     string `json:"record"`
 }
 
-var payerSheetHeader = []string{"number", "name", "email", "mandate", "since", "needs_a_person", "in_the_books", "in_the_service", "connection", "record"}
+var payerSheetHeader = []string{"number", "name", "email", "mandate", "since", "needs_a_person", "in_the_books",
+	"in_the_service", "connection", "record"}
 
 func (s payerSheet) cells() []string {
 	return []string{s.Number, s.Name, s.Email, s.Mandate, s.Since, s.Needs, s.InBooks, s.InService, s.Connection, s.Record}
@@ -133,7 +137,8 @@ func (v *visit) exportPayers() error {
 		codes = strings.TrimSpace(codes + " search")
 	}
 	if !v.pages.exporting.TryLock() {
-		return problem{Status: http.StatusConflict, Title: "The file was not made", Sentence: "Another one is being made just now.", Next: "Wait a few seconds, go back, and try again."}
+		return problem{Status: http.StatusConflict, Title: "The file was not made",
+			Sentence: "Another one is being made just now.", Next: "Wait a few seconds, go back, and try again."}
 	}
 	defer v.pages.exporting.Unlock()
 	found, err := v.pages.cfg.Lists.Page(v.Context(), q)
@@ -144,11 +149,13 @@ func (v *visit) exportPayers() error {
 	cells := make([][]string, len(rows))
 	for i, r := range found.Rows {
 		row := v.payerRow(r)
-		rows[i] = payerSheet{row.Number, row.Name, row.Email, row.Mandate.Word, r.MandateSince, row.Needs, r.RecordState, r.LinkState, r.Connection, r.SourceID}
+		rows[i] = payerSheet{row.Number, row.Name, row.Email, row.Mandate.Word, r.MandateSince, row.Needs, r.RecordState,
+			r.LinkState, r.Connection, r.SourceID}
 		cells[i] = rows[i].cells()
 	}
 	if err := v.ledger().Do(v.Context(), func(tx *state.Tx) error {
-		return tx.Audit(state.Entry{Actor: v.User.Name, Action: "export payers", Subject: connector.Plural(len(rows), "record"), Reason: cmp.Or(codes, "all")})
+		return tx.Audit(state.Entry{Actor: v.User.Name, Action: "export payers",
+			Subject: connector.Plural(len(rows), "record"), Reason: cmp.Or(codes, "all")})
 	}); err != nil {
 		return err
 	}
@@ -172,9 +179,11 @@ func (v *visit) rowAfter(after string) (*state.RecordRow, error) {
 	if !ok {
 		return nil, nil
 	}
-	rows, err := v.ledger().Records(v.Context(), state.RecordFilter{Among: []state.RecordID{{Connection: connection, SourceID: id}}, Limit: 1})
+	rows, err := v.ledger().Records(v.Context(),
+		state.RecordFilter{Among: []state.RecordID{{Connection: connection, SourceID: id}}, Limit: 1})
 	if err == nil && len(rows) == 0 {
-		err = problem{Status: http.StatusConflict, Title: "The list has changed", Sentence: "The last row on the page is no longer in it.", Next: "Begin again at its first page."}
+		err = problem{Status: http.StatusConflict, Title: "The list has changed",
+			Sentence: "The last row on the page is no longer in it.", Next: "Begin again at its first page."}
 	}
 	if err != nil {
 		return nil, err
@@ -183,7 +192,8 @@ func (v *visit) rowAfter(after string) (*state.RecordRow, error) {
 }
 
 func (v *visit) payerRow(r state.RecordRow) payerRow {
-	row := payerRow{Path: payerPath(r.ID()), ID: v.tickOf(r.ID()), Number: cmp.Or(r.KeyValue, r.SourceID), Connection: r.Connection, Mandate: mandateOf(r)}
+	row := payerRow{Path: payerPath(r.ID()), ID: v.tickOf(r.ID()), Number: cmp.Or(r.KeyValue, r.SourceID),
+		Connection: r.Connection, Mandate: mandateOf(r)}
 	if r.Label != nil {
 		row.Number = cmp.Or(r.KeyValue, r.Label.Number, r.SourceID)
 		row.Name, row.Email = r.Label.Name, v.email(r.Label.Email)
@@ -257,7 +267,8 @@ func (v *visit) searchPayers() error {
 		return nil
 	}
 	if len(text) > 200 {
-		return problem{Status: http.StatusUnprocessableEntity, Title: "The search is too long", Sentence: "A search has at most 200 letters.", Next: "Part of a name is enough."}
+		return problem{Status: http.StatusUnprocessableEntity, Title: "The search is too long",
+			Sentence: "A search has at most 200 letters.", Next: "Part of a name is enough."}
 	}
 	id := make([]byte, 4)
 	_, _ = rand.Read(id) // never fails

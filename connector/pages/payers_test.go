@@ -29,7 +29,8 @@ func TestAPayerIsFoundByHalfANameAndItsLinkShown(t *testing.T) {
 		t.Errorf("%d are found", n)
 	}
 	page = v.get("/payers/quickstart/HB001", http.StatusOK)
-	holds(t, page, "Crumb &amp; Crust Bakery Ltd", "Awaiting signature", "accounts@crumbandcrust.example", "trim(Name)", "Show the signing link")
+	holds(t, page, "Crumb &amp; Crust Bakery Ltd", "Awaiting signature", "accounts@crumbandcrust.example", "trim(Name)",
+		"Show the signing link")
 	if strings.Contains(page, "/sign/") {
 		t.Error("the link is shown before anybody asked for it")
 	}
@@ -59,13 +60,15 @@ func TestAMandateIsCancelledWithAReasonAndANewOneTakesOne(t *testing.T) {
 	if h.box.Writes() != before {
 		t.Error("it was cancelled without a reason")
 	}
-	holds(t, v.post(payer+"/cancel", http.StatusOK, "reason", "the payer called"), "The mandate is cancelled", "Cancelled", "Bring the mandate back…")
+	holds(t, v.post(payer+"/cancel", http.StatusOK, "reason", "the payer called"), "The mandate is cancelled", "Cancelled",
+		"Bring the mandate back…")
 	if log := h.logged(1); !strings.Contains(log, "anna") || !strings.Contains(log, "the payer called") {
 		t.Errorf("the audit log says %q", log)
 	}
 	holds(t, v.get(payer+"/request", http.StatusOK), "agree on it first")
 	holds(t, v.post(payer+"/request", http.StatusUnprocessableEntity), "A reason is missing")
-	holds(t, v.post(payer+"/request", http.StatusOK, "reason", "another bank"), "payersync has the signing link", "Awaiting signature")
+	holds(t, v.post(payer+"/request", http.StatusOK, "reason", "another bank"), "payersync has the signing link",
+		"Awaiting signature")
 	holds(t, v.get(payer+"/cancel", http.StatusOK), "The payer can no longer be debited")
 }
 
@@ -118,7 +121,8 @@ func TestASearchIsAmongThoseThatAreShown(t *testing.T) {
 	h := newHouse(t)
 	h.run(true)
 	v := h.enter("anna", pages.Operator)
-	holds(t, v.get("/payers?mandate=CREATED&by=name", http.StatusOK), `<input type="hidden" name="mandate" value="CREATED"><input type="hidden" name="by" value="name">`)
+	holds(t, v.get("/payers?mandate=CREATED&by=name", http.StatusOK),
+		`<input type="hidden" name="mandate" value="CREATED"><input type="hidden" name="by" value="name">`)
 	page := v.post("/payers", http.StatusOK, "text", "bak", "mandate", "CREATED", "by", "name", "zzz", "1")
 	holds(t, page, "Crumb &amp; Crust Bakery Ltd", `<option value="CREATED" selected>`)
 	if strings.Contains(page, "zzz") {
@@ -136,8 +140,10 @@ func TestAReasonHasAnEndAndNobodyActsWithoutOne(t *testing.T) {
 	v := h.enter("anna", pages.Operator)
 	long := strings.Repeat("ü", 501)
 	before := h.box.Writes()
-	holds(t, v.post("/payers/quickstart/HB001/cancel", http.StatusUnprocessableEntity, "reason", long), "at most 500 letters", "Nothing was changed")
-	holds(t, v.post("/todo/likeness", http.StatusUnprocessableEntity, "act", "give-up", "id", "quickstart/HB001", "reason", long), "at most 500 letters")
+	holds(t, v.post("/payers/quickstart/HB001/cancel", http.StatusUnprocessableEntity, "reason", long),
+		"at most 500 letters", "Nothing was changed")
+	holds(t, v.post("/todo/likeness", http.StatusUnprocessableEntity, "act", "give-up", "id", "quickstart/HB001", "reason",
+		long), "at most 500 letters")
 	if h.box.Writes() != before {
 		t.Error("something was sent")
 	}
@@ -151,6 +157,7 @@ func TestPagesWithoutTheBillingServiceSayThatTheyCannotSend(t *testing.T) {
 	v := h.enter("anna", pages.Operator)
 	v.get("/payers/quickstart/HB001", http.StatusOK)
 	for _, act := range []string{"link", "request", "cancel"} {
-		holds(t, v.post("/payers/quickstart/HB001/"+act, http.StatusConflict, "reason", "asked"), "Nothing can be sent from here", "pages that can reach the billing service")
+		holds(t, v.post("/payers/quickstart/HB001/"+act, http.StatusConflict, "reason", "asked"),
+			"Nothing can be sent from here", "pages that can reach the billing service")
 	}
 }

@@ -32,7 +32,8 @@ func (v *visit) addLosses(page *planPage) error {
 	}
 	labels, err := v.ledger().LabelsOf(v.Context(), ids)
 	for i, l := range lost {
-		page.Losses = append(page.Losses, lostRow{payerName{page.Connection, l.SourceID, labels[ids[i]].Name}, office.WhyLost(l)})
+		page.Losses = append(page.Losses,
+			lostRow{payerName{page.Connection, l.SourceID, labels[ids[i]].Name}, office.WhyLost(l)})
 	}
 	page.LostMore = page.Lost - len(lost)
 	return err
@@ -54,7 +55,8 @@ func (v *visit) judge() error {
 	note := ""
 	switch do := v.filled("do"); do {
 	case "all":
-		note = fmt.Sprintf("Plan %d is approved, with %s. Nothing was sent yet: the next run sends it.", p.ID, connector.Plural(p.Pending, "change"))
+		note = fmt.Sprintf("Plan %d is approved, with %s. Nothing was sent yet: the next run sends it.", p.ID,
+			connector.Plural(p.Pending, "change"))
 		if p.Whole() {
 			note = fmt.Sprintf("Plan %d is approved. The next run goes on without these records.", p.ID)
 		}
@@ -67,12 +69,15 @@ func (v *visit) judge() error {
 			return wrong
 		}
 		if why == "" {
-			return problem{Status: http.StatusUnprocessableEntity, Title: "Say why", Sentence: "To reject a plan you must give a reason. Nothing was changed.", Next: "Go back, and write the reason into the field beside the button."}
+			return problem{Status: http.StatusUnprocessableEntity, Title: "Say why",
+				Sentence: "To reject a plan you must give a reason. Nothing was changed.",
+				Next:     "Go back, and write the reason into the field beside the button."}
 		}
 		note = fmt.Sprintf("Plan %d is rejected. payersync sends none of its changes.", p.ID)
 		err = office.Reject(v.Context(), v.ledger(), p, v.User.Name, why)
 	default:
-		return problem{Status: http.StatusBadRequest, Title: "Nothing was changed", Sentence: "The form did not say what to do with the plan.", Next: "Open the plan, and use one of its buttons."}
+		return problem{Status: http.StatusBadRequest, Title: "Nothing was changed",
+			Sentence: "The form did not say what to do with the plan.", Next: "Open the plan, and use one of its buttons."}
 	}
 	if errors.Is(err, state.ErrPlanChanged) || errors.Is(err, state.ErrPlanNotWaiting) {
 		return v.judgedMeanwhile(err)
@@ -81,13 +86,20 @@ func (v *visit) judge() error {
 	var wait *state.CreatesWaitError
 	switch {
 	case errors.As(err, &wait):
-		return problem{Status: http.StatusConflict, Title: "New customers wait", Sentence: "Nothing was approved. " + wait.Stops[0].Sentence(), Next: "Decide on that first.", Path: "/matches"}
+		return problem{Status: http.StatusConflict, Title: "New customers wait", Sentence: "Nothing was approved. " +
+			wait.Stops[0].Sentence(), Next: "Decide on that first.", Path: "/matches"}
 	case errors.Is(err, office.ErrSameEyes):
-		return problem{Status: http.StatusForbidden, Title: "Somebody else approves this", Sentence: "You saved the mapping version of this plan. Nothing was approved.", Next: "Ask somebody else who may approve to look at it."}
+		return problem{Status: http.StatusForbidden, Title: "Somebody else approves this",
+			Sentence: "You saved the mapping version of this plan. Nothing was approved.",
+			Next:     "Ask somebody else who may approve to look at it."}
 	case errors.Is(err, office.ErrTogether):
-		return problem{Status: http.StatusConflict, Title: "Nothing was approved", Sentence: "The removals of this plan need one approval.", Next: "Approve the whole plan, or correct the accounting system or the mapping."}
+		return problem{Status: http.StatusConflict, Title: "Nothing was approved",
+			Sentence: "The removals of this plan need one approval.",
+			Next:     "Approve the whole plan, or correct the accounting system or the mapping."}
 	case errors.As(err, &open):
-		return problem{Status: http.StatusConflict, Title: "A run is in progress", Sentence: "It may be sending approved changes of this plan. Nothing was changed.", Next: "Wait until it has ended, and look at the plan again."}
+		return problem{Status: http.StatusConflict, Title: "A run is in progress",
+			Sentence: "It may be sending approved changes of this plan. Nothing was changed.",
+			Next:     "Wait until it has ended, and look at the plan again."}
 	case err != nil:
 		return err
 	}
@@ -121,7 +133,8 @@ func (v *visit) askApproval(p office.Plan) error {
 
 // groupCounts are a change of a group, and what follows its plural.
 var groupCounts = map[state.PlanGroup][2]string{
-	state.GroupWatch: {"change", " to look at first"}, state.GroupAdopt: {"customer", " linked"}, state.GroupUpdate: {"customer", " updated"},
+	state.GroupWatch: {"change", " to look at first"}, state.GroupAdopt: {"customer", " linked"},
+	state.GroupUpdate: {"customer", " updated"},
 	state.GroupCreate: {"new customer", ""}, state.GroupLink: {"signing link", " requested"},
 }
 
@@ -139,11 +152,14 @@ func (v *visit) approveTicked(p office.Plan) (note string, err error) {
 		}
 	}
 	if len(ids) == 0 {
-		return "", problem{Status: http.StatusUnprocessableEntity, Title: "Nothing is selected", Sentence: "Nothing was approved.", Next: "Go back, and select the changes to approve."}
+		return "", problem{Status: http.StatusUnprocessableEntity, Title: "Nothing is selected",
+			Sentence: "Nothing was approved.", Next: "Go back, and select the changes to approve."}
 	}
 	words := strings.Trim(fmt.Sprint(ids), "[]")
-	err = office.ApproveSome(v.Context(), v.ledger(), p, ids, v.approver(), connector.Plural(len(ids), "selected change")+": "+words)
-	return fmt.Sprintf("%s of plan %d approved. Nothing was sent yet: the next run sends exactly these. The others wait.", connector.Plural(len(ids), "change"), p.ID), err
+	err = office.ApproveSome(v.Context(), v.ledger(), p, ids, v.approver(),
+		connector.Plural(len(ids), "selected change")+": "+words)
+	return fmt.Sprintf("%s of plan %d approved. Nothing was sent yet: the next run sends exactly these. The others wait.",
+		connector.Plural(len(ids), "change"), p.ID), err
 }
 
 // judgedMeanwhile answers a visitor whose decision on a plan came too late. It names the faster person, or shows the
@@ -153,13 +169,16 @@ func (v *visit) judgedMeanwhile(err error) error {
 	if wrong != nil {
 		return wrong
 	}
-	is := problem{Status: http.StatusConflict, Title: "The plan does not wait", Next: "You need not do anything. The list of plans shows the waiting ones.", Path: "/plans"}
+	is := problem{Status: http.StatusConflict, Title: "The plan does not wait",
+		Next: "You need not do anything. The list of plans shows the waiting ones.", Path: "/plans"}
 	switch {
 	case now.State == state.PlanApproved:
-		is.Sentence = fmt.Sprintf("Plan %d was approved by %s on %s. Nothing else was changed.", now.ID, now.ApprovedBy, now.ApprovedAt.UTC().Format("2 Jan 2006 at 15:04 UTC"))
+		is.Sentence = fmt.Sprintf("Plan %d was approved by %s on %s. Nothing else was changed.", now.ID, now.ApprovedBy,
+			now.ApprovedAt.UTC().Format("2 Jan 2006 at 15:04 UTC"))
 		return is
 	case now.State == state.PlanRejected:
-		is.Sentence = fmt.Sprintf("Plan %d was rejected by %s on %s. Nothing else was changed.", now.ID, now.RejectedBy, now.RejectedAt.UTC().Format("2 Jan 2006 at 15:04 UTC"))
+		is.Sentence = fmt.Sprintf("Plan %d was rejected by %s on %s. Nothing else was changed.", now.ID, now.RejectedBy,
+			now.RejectedAt.UTC().Format("2 Jan 2006 at 15:04 UTC"))
 		return is
 	case errors.Is(err, state.ErrPlanChanged):
 		return v.stalePlan(now)

@@ -94,8 +94,10 @@ func (v *visit) whyOf(c state.PastChange) string {
 }
 
 var outcomeChips = map[state.Outcome][2]string{
-	state.OutcomeSent: {"✓", good}, state.OutcomeUnchanged: {"✓", good}, state.OutcomeNoAnswer: {"◷", waits}, state.OutcomeWaiting: {"◷", waits},
-	state.OutcomePutOff: {"◷", waits}, state.OutcomeRefused: {"✕", stopped}, state.OutcomeFailed: {"✕", stopped}, state.OutcomeReplaced: {"–", none},
+	state.OutcomeSent: {"✓", good}, state.OutcomeUnchanged: {"✓", good}, state.OutcomeNoAnswer: {"◷", waits},
+	state.OutcomeWaiting: {"◷", waits},
+	state.OutcomePutOff:  {"◷", waits}, state.OutcomeRefused: {"✕", stopped}, state.OutcomeFailed: {"✕", stopped},
+	state.OutcomeReplaced: {"–", none},
 }
 
 // outcomeChip returns the chip of a change's outcome.

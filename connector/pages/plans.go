@@ -69,8 +69,10 @@ func (p planPage) tiles() (out []tile) {
 		n          int
 		one, other string
 	}{
-		{p.Creates, "new customer", "new customers"}, {p.Adopts, "link", "links"}, {p.Updates, "update", "updates"}, {p.Links, "signing link", "signing links"}, {p.Holds, "on hold", "on hold"},
-		{p.Alike, "matches another payer", "match other payers"}, {p.Missing, "record removed", "records removed"}, {p.Lost, "payer would be lost", "payers would be lost"},
+		{p.Creates, "new customer", "new customers"}, {p.Adopts, "link", "links"}, {p.Updates, "update", "updates"},
+		{p.Links, "signing link", "signing links"}, {p.Holds, "on hold", "on hold"},
+		{p.Alike, "matches another payer", "match other payers"}, {p.Missing, "record removed", "records removed"},
+		{p.Lost, "payer would be lost", "payers would be lost"},
 	} {
 		switch {
 		case t.n == 1:
@@ -107,12 +109,14 @@ const (
 // Open reports whether the rows of the group are shown at once: those to look at first, new ones, a few, and a page of
 // its own.
 func (g planGroup) Open() bool {
-	return g.Kind == state.GroupWatch || g.Count < foldedFrom || g.First != "" || slices.ContainsFunc(g.Rows, func(r plannedRow) bool { return r.New })
+	return g.Kind == state.GroupWatch || g.Count < foldedFrom || g.First != "" ||
+		slices.ContainsFunc(g.Rows, func(r plannedRow) bool { return r.New })
 }
 
 // Tables returns the rows as one table. A large group has two: the page shows the first and folds the second.
 func (g planGroup) Tables() [][]plannedRow {
-	if g.Alone || len(g.Rows) < foldedFrom || !g.Open() || slices.ContainsFunc(g.Rows, func(r plannedRow) bool { return r.New }) {
+	if g.Alone || len(g.Rows) < foldedFrom || !g.Open() ||
+		slices.ContainsFunc(g.Rows, func(r plannedRow) bool { return r.New }) {
 		return [][]plannedRow{g.Rows}
 	}
 	return [][]plannedRow{g.Rows[:firstRows], g.Rows[firstRows:]}
@@ -122,7 +126,8 @@ func (g planGroup) Tables() [][]plannedRow {
 func (g planGroup) Bare() bool { return g.Kind == state.GroupCreate || g.Kind == state.GroupLink }
 
 var groupTitles = map[state.PlanGroup][2]string{
-	state.GroupWatch:  {"Look at these first", "They empty a field, change a name or an e-mail address, remove a number, or create a customer that matches another payer."},
+	state.GroupWatch: {"Look at these first",
+		"They empty a field, change a name or an e-mail address, remove a number, or create a customer that matches another payer."},
 	state.GroupAdopt:  {"Customers to link", "They exist in the billing service, and get the keys of these payers."},
 	state.GroupUpdate: {"Customers to update", ""},
 	state.GroupCreate: {"New customers", ""},
@@ -171,7 +176,8 @@ func (v *visit) planAsked() (office.Plan, error) {
 	return office.PlanOf(v.Context(), v.ledger(), found)
 }
 
-var noPlan = problem{Status: http.StatusNotFound, Title: "There is no such plan", Sentence: "No plan has this number.", Next: "The list of plans shows all plans with changes."}
+var noPlan = problem{Status: http.StatusNotFound, Title: "There is no such plan", Sentence: "No plan has this number.",
+	Next: "The list of plans shows all plans with changes."}
 
 func (v *visit) plan() error {
 	p, err := v.planAsked()
@@ -230,7 +236,8 @@ func (v *visit) planPage(p office.Plan, seen int64) (planPage, error) {
 
 // movable leads to the moves to a plan's connection from those that are no longer configured.
 func (v *visit) movable(p office.Plan) (out []leads, err error) {
-	if p.Creates == 0 || !p.Approvable() || !v.User.Role.May(Operator) || v.pages.cfg.Moves == nil || !v.pages.served["/connections/move"] {
+	if p.Creates == 0 || !p.Approvable() || !v.User.Role.May(Operator) || v.pages.cfg.Moves == nil ||
+		!v.pages.served["/connections/move"] {
 		return nil, nil
 	}
 	names, err := v.ledger().ConnectionNames(v.Context())
@@ -304,7 +311,9 @@ func (v *visit) plannedRow(c state.Change, name string) (plannedRow, error) {
 		}
 	}
 	alike, err := office.Alike(v.Context(), v.ledger(), c)
-	row.Notes = append(row.Notes, connector.Map(alike[:min(3, len(alike))], func(k state.Lookalike) string { return "Has the " + office.AlikeWords(c, k) + "." })...)
+	row.Notes = append(row.Notes,
+		connector.Map(alike[:min(3, len(alike))],
+			func(k state.Lookalike) string { return "Has the " + office.AlikeWords(c, k) + "." })...)
 	return row, err
 }
 

@@ -78,7 +78,8 @@ func TestAPlanIsApprovedExactlyAsItWasShown(t *testing.T) {
 	holds(t, list, "1 plan waits for a person", `href="/plans/1"`, "would be created (the limit is 0)")
 
 	looked := viewer.get("/plans/1", http.StatusOK)
-	holds(t, looked, "Waits for approval", "Nothing has been sent.", "<strong>Why:</strong>", "Crumb &amp; Crust Bakery Ltd", "a…@crumbandcrust.example", "[not shown]", "Approving it takes another role")
+	holds(t, looked, "Waits for approval", "Nothing has been sent.", "<strong>Why:</strong>",
+		"Crumb &amp; Crust Bakery Ltd", "a…@crumbandcrust.example", "[not shown]", "Approving it takes another role")
 	lacks(t, looked, "accounts@crumbandcrust.example", "01632", "4 Harbour Street", "<button form", `name="do"`)
 	viewer.post("/plans/1", http.StatusForbidden, "do", "all", "reads", "guessed")
 
@@ -88,7 +89,8 @@ func TestAPlanIsApprovedExactlyAsItWasShown(t *testing.T) {
 	if len(reads) != 1 || len(ids) < 10 {
 		t.Fatalf("the page has %d changes and reads %q", len(ids), reads)
 	}
-	holds(t, operator.post("/plans/1", http.StatusUnprocessableEntity, "do", "some", "reads", reads[0]), "Nothing is selected")
+	holds(t, operator.post("/plans/1", http.StatusUnprocessableEntity, "do", "some", "reads", reads[0]),
+		"Nothing is selected")
 	holds(t, operator.post("/plans/1", http.StatusBadRequest, "reads", reads[0]), "Nothing was changed")
 
 	first, second := h.change(ids[0]), h.change(ids[1])
@@ -115,10 +117,12 @@ func TestAPlanThatChangedWhileItWasReadIsNotApproved(t *testing.T) {
 		},
 		"somebody approved a part": func(h *house, other *visitor) {
 			page := other.get("/plans/1", http.StatusOK)
-			other.post("/plans/1", http.StatusOK, "do", "some", "reads", fields(page, "reads")[0], "change", fields(page, "change")[0])
+			other.post("/plans/1", http.StatusOK, "do", "some", "reads", fields(page, "reads")[0], "change",
+				fields(page, "change")[0])
 		},
 		"somebody rejected it": func(h *house, other *visitor) {
-			other.post("/plans/1", http.StatusOK, "do", "reject", "reason", "wrong export", "reads", fields(other.get("/plans/1", http.StatusOK), "reads")[0])
+			other.post("/plans/1", http.StatusOK, "do", "reject", "reason", "wrong export", "reads",
+				fields(other.get("/plans/1", http.StatusOK), "reads")[0])
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -130,7 +134,8 @@ func TestAPlanThatChangedWhileItWasReadIsNotApproved(t *testing.T) {
 			meanwhile(h, other)
 			before := h.approved()
 			for _, do := range []string{"all", "some", "reject"} {
-				stale := reader.post("/plans/1", http.StatusConflict, "do", do, "reason", "late", "reads", fields(page, "reads")[0], "seen", fields(page, "seen")[0], "change", fields(page, "change")[0])
+				stale := reader.post("/plans/1", http.StatusConflict, "do", do, "reason", "late", "reads", fields(page, "reads")[0],
+					"seen", fields(page, "seen")[0], "change", fields(page, "change")[0])
 				if name == "somebody rejected it" {
 					holds(t, stale, "Plan 1 was rejected by oda on ", "Nothing else was changed.")
 					continue
@@ -153,10 +158,13 @@ func TestAPlanIsApprovedWholeOrRejectedForAReason(t *testing.T) {
 	h.run(false)
 	v := h.enter("olaf", pages.Operator)
 	reads := func(plan string) string { return fields(v.get(plan, http.StatusOK), "reads")[0] }
-	holds(t, v.post("/plans/1", http.StatusUnprocessableEntity, "do", "reject", "reads", reads("/plans/1"), "reason", " "), "Say why")
-	holds(t, v.post("/plans/1", http.StatusOK, "do", "reject", "reads", reads("/plans/1"), "reason", "<b>wrong</b> export"), "Plan 1 is rejected. payersync sends none of its changes.", "&lt;b&gt;wrong&lt;/b&gt; export")
+	holds(t, v.post("/plans/1", http.StatusUnprocessableEntity, "do", "reject", "reads", reads("/plans/1"), "reason", " "),
+		"Say why")
+	holds(t, v.post("/plans/1", http.StatusOK, "do", "reject", "reads", reads("/plans/1"), "reason",
+		"<b>wrong</b> export"), "Plan 1 is rejected. payersync sends none of its changes.", "&lt;b&gt;wrong&lt;/b&gt; export")
 	holds(t, v.get("/plans", http.StatusOK), "No plan waits for you", "Rejected", "olaf")
-	holds(t, v.post("/plans/1", http.StatusOK, "do", "all", "reads", reads("/plans/1")), "Plan 1 is approved, with ", " changes. Nothing was sent yet")
+	holds(t, v.post("/plans/1", http.StatusOK, "do", "all", "reads", reads("/plans/1")), "Plan 1 is approved, with ",
+		" changes. Nothing was sent yet")
 	if n := h.box.Writes(); n != 0 {
 		t.Fatalf("the page sent %d requests", n)
 	}
@@ -165,7 +173,8 @@ func TestAPlanIsApprovedWholeOrRejectedForAReason(t *testing.T) {
 		t.Errorf("the next run made %d customers", n)
 	}
 	sent := v.get("/plans/1", http.StatusOK)
-	holds(t, sent, "was sent", "Outcome of its changes", "67 sent.", "25 of 67", `href="/runs/2">run 2</a>`, "Crumb &amp; Crust Bakery Ltd")
+	holds(t, sent, "was sent", "Outcome of its changes", "67 sent.", "25 of 67", `href="/runs/2">run 2</a>`,
+		"Crumb &amp; Crust Bakery Ltd")
 	holds(t, v.post("/plans/1", http.StatusConflict, "do", "all", "reads", h.reads(1)), "The plan does not wait")
 }
 
@@ -187,7 +196,8 @@ func TestWhoComesSecondToAPlanIsToldWhoWasFaster(t *testing.T) {
 	holds(t, bo.get("/", http.StatusOK), "Approved, not sent yet")
 	reads = fields(bo.get("/plans/1", http.StatusOK), "reads")[0]
 	anna.post("/plans/1", http.StatusOK, "do", "reject", "reads", reads, "reason", "a wrong export")
-	holds(t, bo.post("/plans/1", http.StatusConflict, "do", "reject", "reads", reads, "reason", "the same"), "Plan 1 was rejected by anna on ")
+	holds(t, bo.post("/plans/1", http.StatusConflict, "do", "reject", "reads", reads, "reason", "the same"),
+		"Plan 1 was rejected by anna on ")
 	overview := bo.get("/", http.StatusOK)
 	holds(t, overview, "Rejected")
 	lacks(t, overview, "Waits for approval")
@@ -197,11 +207,15 @@ func TestWhatAPlanEmptiesOrRenamesStandsFirst(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.run(true)
-	h.books(sampleBooks(t, "Crumb & Crust Bakery Ltd", `<script>alert(1)</script>`, "zoe@cafe-eclair.example", "z@cafe-eclair.example", "88 Kirkgate", "89 Kirkgate", "Rise and Shine Bread Club", "=1+1 \u202e"+strings.Repeat("x", 200)))
+	h.books(sampleBooks(t, "Crumb & Crust Bakery Ltd", `<script>alert(1)</script>`, "zoe@cafe-eclair.example",
+		"z@cafe-eclair.example", "88 Kirkgate", "89 Kirkgate", "Rise and Shine Bread Club",
+		"=1+1 \u202e"+strings.Repeat("x", 200)))
 	h.run(false)
 	page := h.enter("olaf", pages.Operator).get("/plans/2", http.StatusOK)
-	holds(t, page, "Look at these first: 3", "Customers to update: 1", "name (2)", "e-mail (1)", "address (1)", "&lt;script&gt;alert(1)&lt;/script&gt;", "zoe@cafe-eclair.example", "89 Kirkgate")
-	if first, then := strings.Index(page, "Look at these first"), strings.Index(page, "Customers to update"); first > then {
+	holds(t, page, "Look at these first: 3", "Customers to update: 1", "name (2)", "e-mail (1)", "address (1)",
+		"&lt;script&gt;alert(1)&lt;/script&gt;", "zoe@cafe-eclair.example", "89 Kirkgate")
+	if first, then := strings.Index(page, "Look at these first"),
+		strings.Index(page, "Customers to update"); first > then {
 		t.Error("what a person should look at first stands behind the rest")
 	}
 	lacks(t, page, "<script>alert")
@@ -214,7 +228,8 @@ func TestALargePlanIsShownPageByPageAndWhole(t *testing.T) {
 	books.WriteString(strings.SplitN(string(sampleBooks(t)), "\n", 2)[0] + "\n")
 	for i := range 120 {
 		n := strconv.Itoa(1000 + i)
-		books.WriteString("N" + n + ",Bakery " + n + ",Ada,b" + n + "@bakery.example,,1 High Street,Leeds,LS1 1AA,,,,Active,\n")
+		books.WriteString("N" + n + ",Bakery " + n + ",Ada,b" + n +
+			"@bakery.example,,1 High Street,Leeds,LS1 1AA,,,,Active,\n")
 	}
 	h.books([]byte(books.String()))
 	h.run(false)
@@ -245,9 +260,12 @@ func TestAPlanThatWouldLosePayersNamesThemAndGoesTogether(t *testing.T) {
 	h.run(false)
 	v := h.enter("olaf", pages.Operator)
 	page := v.get("/plans/2", http.StatusOK)
-	holds(t, page, "would be lost", "payersync sends nothing before somebody approves it.", "The mapping excludes the record, or it was removed from the accounting system.", "Crumb &amp; Crust Bakery Ltd", "Let these 33 payers go")
+	holds(t, page, "would be lost", "payersync sends nothing before somebody approves it.",
+		"The mapping excludes the record, or it was removed from the accounting system.", "Crumb &amp; Crust Bakery Ltd",
+		"Let these 33 payers go")
 	lacks(t, page, "Approve the selected ones", "Reject the plan")
-	holds(t, v.post("/plans/2", http.StatusConflict, "do", "some", "change", "1", "reads", fields(page, "reads")[0]), "need one approval")
+	holds(t, v.post("/plans/2", http.StatusConflict, "do", "some", "change", "1", "reads", fields(page, "reads")[0]),
+		"need one approval")
 	holds(t, v.post("/plans/2", http.StatusOK, "do", "all", "reads", fields(page, "reads")[0]), "Plan 2 is approved.")
 }
 
@@ -255,7 +273,8 @@ func TestWhereAdminsApproveAnOperatorOnlyLooks(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.run(false)
-	strict := httptest.NewServer(must(pages.New(pages.Config{Ledger: h.ledger, Connections: []string{sample}, Approvers: pages.Admin}))(t))
+	strict := httptest.NewServer(must(pages.New(pages.Config{Ledger: h.ledger, Connections: []string{sample},
+		Approvers: pages.Admin}))(t))
 	t.Cleanup(strict.Close)
 	operator, admin := h.enter("olaf", pages.Operator), h.enter("ada", pages.Admin)
 	operator.base, admin.base = strict.URL, strict.URL
@@ -318,15 +337,18 @@ func TestASentPlanShowsEachOfItsChangesBeforeAndAfter(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.run(true)
-	h.books(sampleBooks(t, "Crumb & Crust Bakery Ltd", "Crumb & Sons", "zoe@cafe-eclair.example", "z@cafe-eclair.example", "88 Kirkgate", "89 Kirkgate"))
+	h.books(sampleBooks(t, "Crumb & Crust Bakery Ltd", "Crumb & Sons", "zoe@cafe-eclair.example", "z@cafe-eclair.example",
+		"88 Kirkgate", "89 Kirkgate"))
 	h.run(true)
 	operator, viewer := h.enter("olaf", pages.Operator), h.enter("vera", pages.Viewer)
-	for path, says := range map[string]string{"/plans/2": "Crumb &amp; Crust Bakery Ltd", "/payers/" + sample + "/HB001": "Crumb &amp; Crust Bakery Ltd"} {
+	for path, says := range map[string]string{"/plans/2": "Crumb &amp; Crust Bakery Ltd", "/payers/" + sample +
+		"/HB001": "Crumb &amp; Crust Bakery Ltd"} {
 		holds(t, operator.get(path, http.StatusOK), says, "Crumb &amp; Sons")
 		holds(t, viewer.get(path, http.StatusOK), says, "Crumb &amp; Sons")
 	}
 	full := operator.get("/plans/2", http.StatusOK)
-	holds(t, full, "Outcome of its changes", "3 sent.", "zoe@cafe-eclair.example", "z@cafe-eclair.example", "88 Kirkgate", "89 Kirkgate", `href="/runs/2"`)
+	holds(t, full, "Outcome of its changes", "3 sent.", "zoe@cafe-eclair.example", "z@cafe-eclair.example", "88 Kirkgate",
+		"89 Kirkgate", `href="/runs/2"`)
 	looked := viewer.get("/plans/2", http.StatusOK)
 	holds(t, looked, "z…@cafe-eclair.example", "[not shown]")
 	lacks(t, looked, "zoe@cafe-eclair.example", "89 Kirkgate")

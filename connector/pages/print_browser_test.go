@@ -40,13 +40,15 @@ func TestWhatIsPrintedHasWhatIsReadAlone(t *testing.T) {
 		}
 		b.reads(want...)
 		heads := ask(b, chromedp.Evaluate[[]string](`[...document.querySelectorAll("thead")].filter(e => e.getClientRects().length).map(e => getComputedStyle(e).display + " " + getComputedStyle(e.rows[0].cells[0]).position)`))
-		if len(heads) == 0 || slices.ContainsFunc(heads, func(how string) bool { return how != "table-header-group static" }) {
+		if len(heads) == 0 || slices.ContainsFunc(heads,
+			func(how string) bool { return how != "table-header-group static" }) {
 			t.Errorf("the heads of %s are %q", path, heads)
 		}
 		if *screenshots != "" {
 			b.picture("printed-" + filepath.Base(path))
 			sheet := must(chromedp.Call(b.ctx, page.PrintToPDF, page.PrintToPDFParams{PaperWidth: 8.27, PaperHeight: 11.69}))(t)
-			if err := os.WriteFile(filepath.Join(*screenshots, "printed-"+filepath.Base(path)+".pdf"), sheet.Data, 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(*screenshots, "printed-"+filepath.Base(path)+".pdf"), sheet.Data,
+				0o600); err != nil {
 				t.Fatal(err)
 			}
 		}

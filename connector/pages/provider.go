@@ -73,7 +73,8 @@ func (o *Provider) Discover(ctx context.Context) (*oidc.Provider, error) {
 
 func (o *Provider) config(at *oidc.Provider) *oauth2.Config {
 	return &oauth2.Config{
-		ClientID: o.ID, ClientSecret: o.Secret.Expose(), Endpoint: at.Endpoint(), RedirectURL: o.Address + CallbackPath, Scopes: append([]string{oidc.ScopeOpenID}, o.Scopes...),
+		ClientID: o.ID, ClientSecret: o.Secret.Expose(), Endpoint: at.Endpoint(), RedirectURL: o.Address + CallbackPath,
+		Scopes: append([]string{oidc.ScopeOpenID}, o.Scopes...),
 	}
 }
 
@@ -97,13 +98,15 @@ func (p *Pages) flowOf(r *http.Request) (f flow, ok bool) {
 	return flow{parts[0], parts[1], parts[2]}, true
 }
 
-var noProvider = problem{Status: http.StatusNotFound, Title: "There is no provider", Sentence: "This installation has no sign-in by another service.", Next: "Sign in as the page says.", Path: "/signin"}
+var noProvider = problem{Status: http.StatusNotFound, Title: "There is no provider",
+	Sentence: "This installation has no sign-in by another service.", Next: "Sign in as the page says.", Path: "/signin"}
 
 // unreachable is the text for people while the provider's answers fail.
 func unreachable(err error) problem {
 	return problem{
-		Status: http.StatusBadGateway, Title: "The provider gave a wrong answer", Sentence: "You are not signed in; payersync's log says more.",
-		Next: "Try again in a minute. If it stays, ask the operator of payersync.", Path: "/signin", err: err,
+		Status: http.StatusBadGateway, Title: "The provider gave a wrong answer",
+		Sentence: "You are not signed in; payersync's log says more.",
+		Next:     "Try again in a minute. If it stays, ask the operator of payersync.", Path: "/signin", err: err,
 	}
 }
 
@@ -121,13 +124,15 @@ func (p *Pages) toProvider(w http.ResponseWriter, r *http.Request) {
 	}
 	f := flow{rand.Text(), rand.Text(), oauth2.GenerateVerifier()}
 	http.SetCookie(w, p.flowCookie(strings.Join([]string{f.state, f.nonce, f.verifier}, "."), int(flowFor/time.Second)))
-	http.Redirect(w, r, o.config(at).AuthCodeURL(f.state, oidc.Nonce(f.nonce), oauth2.S256ChallengeOption(f.verifier)), http.StatusSeeOther)
+	http.Redirect(w, r, o.config(at).AuthCodeURL(f.state, oidc.Nonce(f.nonce), oauth2.S256ChallengeOption(f.verifier)),
+		http.StatusSeeOther)
 }
 
 // otherFlow is the answer to a return without a matching start in this browser, after too long, or for a second time.
 var otherFlow = problem{
-	Status: http.StatusBadRequest, Title: "This is not the sign-in that you began", Sentence: "It began in another browser or more than ten minutes ago, or was used before. You are not signed in.",
-	Next: "Begin it again.", Path: "/signin",
+	Status: http.StatusBadRequest, Title: "This is not the sign-in that you began",
+	Sentence: "It began in another browser or more than ten minutes ago, or was used before. You are not signed in.",
+	Next:     "Begin it again.", Path: "/signin",
 }
 
 // returned fails unless a browser comes back as it went, from this provider.
@@ -137,7 +142,8 @@ func (p *Pages) returned(r *http.Request) (flow, error) {
 	switch {
 	case p.cfg.Provider == nil:
 		return f, noProvider
-	case !ok || subtle.ConstantTimeCompare([]byte(f.state), []byte(r.FormValue("state"))) != 1 || iss != "" && iss != p.cfg.Provider.Issuer:
+	case !ok || subtle.ConstantTimeCompare([]byte(f.state), []byte(r.FormValue("state"))) != 1 || iss != "" &&
+		iss != p.cfg.Provider.Issuer:
 		return f, otherFlow
 	}
 	return f, nil
@@ -155,13 +161,17 @@ func (p *Pages) fromProvider(w http.ResponseWriter, r *http.Request) {
 		p.refuse(w, r, nil, err)
 		return
 	}
-	p.render(w, nil, http.StatusOK, "arriving", "Finish signing in", map[string]string{"Code": r.FormValue("code"), "State": r.FormValue("state"), "Iss": r.FormValue("iss"), "Path": CallbackPath})
+	p.render(w, nil, http.StatusOK, "arriving", "Finish signing in",
+		map[string]string{"Code": r.FormValue("code"), "State": r.FormValue("state"), "Iss": r.FormValue("iss"),
+			"Path": CallbackPath})
 }
 
 // saidNo describes a provider's error in our words. It omits the provider's text, because anybody can put text in an
 // address.
 func saidNo(code string) problem {
-	is := problem{Status: http.StatusForbidden, Title: "The provider did not let you in", Sentence: "It reported a problem. You are not signed in.", Next: "Try again. If it stays, ask the operator of payersync.", Path: "/signin"}
+	is := problem{Status: http.StatusForbidden, Title: "The provider did not let you in",
+		Sentence: "It reported a problem. You are not signed in.",
+		Next:     "Try again. If it stays, ask the operator of payersync.", Path: "/signin"}
 	switch code {
 	case "access_denied":
 		is.Sentence = "It was stopped there, or your account may not use payersync. You are not signed in."
@@ -184,10 +194,12 @@ func (p *Pages) useProvider(w http.ResponseWriter, r *http.Request) {
 		user, err = p.cfg.Provider.arrived(r.Context(), r.FormValue("code"), f)
 	}
 	if errors.Is(err, errNoRole) {
-		p.noteRefusal(r.Context(), "provider "+user.Name, state.Entry{Actor: user.Name, Action: "refuse to sign in", Subject: "by the provider", Reason: "no role"})
+		p.noteRefusal(r.Context(), "provider "+user.Name,
+			state.Entry{Actor: user.Name, Action: "refuse to sign in", Subject: "by the provider", Reason: "no role"})
 	}
 	if err == nil {
-		err = p.begin(w, r, arrival{user: user, way: byProvider + p.cfg.Provider.Issuer, said: fmt.Sprintf("as %s, by the provider", user.Role), use: nobodyOf(user)})
+		err = p.begin(w, r, arrival{user: user, way: byProvider + p.cfg.Provider.Issuer,
+			said: fmt.Sprintf("as %s, by the provider", user.Role), use: nobodyOf(user)})
 	}
 	p.home(w, r, err)
 }
@@ -199,8 +211,9 @@ func nobodyOf(user User) func(*state.Tx) error {
 			return err
 		}
 		return problem{
-			Status: http.StatusForbidden, Title: "The name belongs to somebody else", Sentence: "A user with a password has the name that the provider gives you. You are not signed in.",
-			Next: "Sign in with the password, or ask an admin to remove that user.", Path: "/signin",
+			Status: http.StatusForbidden, Title: "The name belongs to somebody else",
+			Sentence: "A user with a password has the name that the provider gives you. You are not signed in.",
+			Next:     "Sign in with the password, or ask an admin to remove that user.", Path: "/signin",
 		}
 	}
 }
@@ -264,14 +277,17 @@ func (o *Provider) known(claims map[string]any) (User, error) {
 	name, err := office.NewUserName(text)
 	if errors.Is(err, office.ErrReservedName) {
 		return User{}, problem{
-			Status: http.StatusForbidden, Title: "The name is reserved", Sentence: fmt.Sprintf("The provider gives you the name %q, which stands in the audit log for another actor. You are not signed in.", text),
-			Next: "Ask an admin to have pages.oidc.name_claim name another claim, such as email, or to change your name there.", Path: "/signin",
+			Status: http.StatusForbidden, Title: "The name is reserved",
+			Sentence: fmt.Sprintf("The provider gives you the name %q, which stands in the audit log for another actor. You are not signed in.", text),
+			Next:     "Ask an admin to have pages.oidc.name_claim name another claim, such as email, or to change your name there.",
+			Path:     "/signin",
 		}
 	}
 	if verified, said := claims["email_verified"].(bool); err != nil || o.NameClaim == "email" && said && !verified {
 		return User{}, problem{
-			Status: http.StatusForbidden, Title: "The provider did not say who you are", Sentence: "Your account has no name there under which you can act here, or an e-mail address that was not confirmed. You are not signed in.",
-			Next: "Ask the administrator of the accounts there.", Path: "/signin",
+			Status: http.StatusForbidden, Title: "The provider did not say who you are",
+			Sentence: "Your account has no name there under which you can act here, or an e-mail address that was not confirmed. You are not signed in.",
+			Next:     "Ask the administrator of the accounts there.", Path: "/signin",
 		}
 	}
 	user := User{Name: name}
@@ -283,8 +299,9 @@ func (o *Provider) known(claims map[string]any) (User, error) {
 	}
 	if user.Role == "" {
 		return user, errors.Join(problem{
-			Status: http.StatusForbidden, Title: "You may not use payersync", Sentence: "Your account at the provider gives no role here. You are not signed in.",
-			Next: "Ask the administrator of the accounts there to give you one.", Path: "/signin",
+			Status: http.StatusForbidden, Title: "You may not use payersync",
+			Sentence: "Your account at the provider gives no role here. You are not signed in.",
+			Next:     "Ask the administrator of the accounts there to give you one.", Path: "/signin",
 		}, errNoRole)
 	}
 	return user, nil

@@ -42,20 +42,24 @@ func newProvider(t testing.TB, claims map[string]any) *provider {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
 		o.answer(w, map[string]any{
-			"issuer": o.URL, "authorization_endpoint": o.URL + "/authorize", "token_endpoint": o.URL + "/token", "jwks_uri": o.URL + "/keys",
+			"issuer": o.URL, "authorization_endpoint": o.URL + "/authorize", "token_endpoint": o.URL + "/token",
+			"jwks_uri":                              o.URL + "/keys",
 			"id_token_signing_alg_values_supported": []string{"RS256"},
 		})
 	})
 	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) {
-		o.answer(w, map[string]any{"keys": []any{map[string]any{"kty": "RSA", "kid": "k1", "alg": "RS256", "use": "sig", "n": b64(o.key.N.Bytes()), "e": "AQAB"}}})
+		o.answer(w, map[string]any{"keys": []any{map[string]any{"kty": "RSA", "kid": "k1", "alg": "RS256", "use": "sig",
+			"n": b64(o.key.N.Bytes()), "e": "AQAB"}}})
 	})
 	mux.HandleFunc("GET /authorize", func(w http.ResponseWriter, r *http.Request) {
 		code := rand.Text()
 		o.mu.Lock()
 		o.codes[code] = r.URL.Query()
 		o.mu.Unlock()
-		back := r.FormValue("redirect_uri") + "?" + url.Values{"code": {code}, "state": {r.FormValue("state")}, "iss": {o.URL}}.Encode()
-		_, _ = fmt.Fprintf(w, `<!doctype html><title>Provider</title><h1>Provider</h1><a id="go" href="%s">Go back</a>`, strings.ReplaceAll(back, "&", "&amp;"))
+		back := r.FormValue("redirect_uri") + "?" +
+			url.Values{"code": {code}, "state": {r.FormValue("state")}, "iss": {o.URL}}.Encode()
+		_, _ = fmt.Fprintf(w, `<!doctype html><title>Provider</title><h1>Provider</h1><a id="go" href="%s">Go back</a>`,
+			strings.ReplaceAll(back, "&", "&amp;"))
 	})
 	mux.HandleFunc("POST /token", o.token)
 	o.Server = httptest.NewServer(mux)
@@ -76,12 +80,14 @@ func (o *provider) token(w http.ResponseWriter, r *http.Request) {
 	delete(o.codes, r.FormValue("code"))
 	sum := sha256.Sum256([]byte(r.FormValue("code_verifier")))
 	id, secret, _ := r.BasicAuth()
-	if !there || asked.Get("code_challenge_method") != "S256" || asked.Get("code_challenge") != b64(sum[:]) || r.FormValue("redirect_uri") != asked.Get("redirect_uri") || id != "payersync" || secret != "shh" {
+	if !there || asked.Get("code_challenge_method") != "S256" || asked.Get("code_challenge") != b64(sum[:]) ||
+		r.FormValue("redirect_uri") != asked.Get("redirect_uri") || id != "payersync" || secret != "shh" {
 		w.WriteHeader(http.StatusBadRequest)
 		o.answer(w, map[string]any{"error": "invalid_grant", "error_description": "<script>alert(1)</script>"})
 		return
 	}
-	claims := map[string]any{"iss": o.URL, "aud": "payersync", "sub": "1", "nonce": asked.Get("nonce"), "iat": time.Now().Unix(), "exp": time.Now().Add(time.Minute).Unix()}
+	claims := map[string]any{"iss": o.URL, "aud": "payersync", "sub": "1", "nonce": asked.Get("nonce"),
+		"iat": time.Now().Unix(), "exp": time.Now().Add(time.Minute).Unix()}
 	maps.Copy(claims, o.claims)
 	key := o.key
 	if o.tamper != nil {
@@ -101,11 +107,14 @@ func (o *provider) token(w http.ResponseWriter, r *http.Request) {
 func (h *house) by(o *provider) *pages.Provider {
 	h.t.Helper()
 	p := &pages.Provider{
-		Issuer: o.URL, ID: "payersync", Secret: connector.NewSecret("shh"), Address: h.server.URL, Name: "the firm's login", Scopes: []string{"email"},
-		NameClaim: "email", RoleClaim: "realm.groups", Roles: map[pages.Role][]string{pages.Viewer: {"all"}, pages.Operator: {"accounting"}, pages.Admin: {"it"}},
-		HTTP: &http.Client{Timeout: 5 * time.Second},
+		Issuer: o.URL, ID: "payersync", Secret: connector.NewSecret("shh"), Address: h.server.URL, Name: "the firm's login",
+		Scopes:    []string{"email"},
+		NameClaim: "email", RoleClaim: "realm.groups",
+		Roles: map[pages.Role][]string{pages.Viewer: {"all"}, pages.Operator: {"accounting"}, pages.Admin: {"it"}},
+		HTTP:  &http.Client{Timeout: 5 * time.Second},
 	}
-	h.pages = must(pages.New(pages.Config{Ledger: h.ledger, Connections: []string{sample}, Report: h.report, Provider: p}))(h.t)
+	h.pages = must(pages.New(pages.Config{Ledger: h.ledger, Connections: []string{sample}, Report: h.report,
+		Provider: p}))(h.t)
 	h.server.Config.Handler = h.pages
 	return p
 }
@@ -150,17 +159,22 @@ func TestAProviderLetsInWhomItGivesARole(t *testing.T) {
 		{"one group", anna("accounting", 7, nil), "operator", ""},
 		{"the highest of several", anna("all", "it", "accounting"), "admin", ""},
 		{"a text", map[string]any{"email": "anna@firm.example", "realm": map[string]any{"groups": "all"}}, "viewer", ""},
-		{"a claim with a dot in its name", map[string]any{"email": "anna@firm.example", "realm.groups": []any{"all"}}, "viewer", ""},
+		{"a claim with a dot in its name", map[string]any{"email": "anna@firm.example", "realm.groups": []any{"all"}},
+			"viewer", ""},
 		{"no claim", map[string]any{"email": "anna@firm.example"}, "", "You may not use payersync"},
 		{"another group", anna("ACCOUNTING", "itt", ""), "", "You may not use payersync"},
 		{"no name", map[string]any{"realm": map[string]any{"groups": []any{"it"}}}, "", "did not say who you are"},
-		{"a name that is none", map[string]any{"email": "<script>@x", "realm": map[string]any{"groups": []any{"it"}}}, "", "did not say who you are"},
+		{"a name that is none", map[string]any{"email": "<script>@x", "realm": map[string]any{"groups": []any{"it"}}}, "",
+			"did not say who you are"},
 		{"a token that was issued to these pages", with(anna("all"), "azp", "payersync"), "viewer", ""},
-		{"several audiences, and issued to these pages", with(with(anna("all"), "azp", "payersync"), "aud", []string{"another app", "payersync"}), "viewer", ""},
+		{"several audiences, and issued to these pages",
+			with(with(anna("all"), "azp", "payersync"), "aud", []string{"another app", "payersync"}), "viewer", ""},
 		{"a list of one audience", with(anna("all"), "aud", []string{"payersync"}), "viewer", ""},
 		{"the name root", with(anna("it"), "email", "Root"), "", "stands in the audit log for another actor"},
 		{"the name schedule", with(anna("it"), "email", "schedule"), "", "stands in the audit log for another actor"},
-		{"an address that was not confirmed", map[string]any{"email": "anna@firm.example", "email_verified": false, "realm": map[string]any{"groups": []any{"it"}}}, "", "did not say who you are"},
+		{"an address that was not confirmed",
+			map[string]any{"email": "anna@firm.example", "email_verified": false,
+				"realm": map[string]any{"groups": []any{"it"}}}, "", "did not say who you are"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -191,7 +205,10 @@ func TestAProvidersTokenThatDoesNotHoldLetsNobodyIn(t *testing.T) {
 		"another key":      func(_ map[string]any, k **rsa.PrivateKey) { *k = other },
 		"another issuer":   func(c map[string]any, _ **rsa.PrivateKey) { c["iss"] = "https://evil.example" },
 		"another audience": func(c map[string]any, _ **rsa.PrivateKey) { c["aud"] = "another app" },
-		"several audiences, and nobody it was issued to": func(c map[string]any, _ **rsa.PrivateKey) { c["aud"] = []string{"payersync", "another app"} },
+		"several audiences, and nobody it was issued to": func(c map[string]any,
+			_ **rsa.PrivateKey) {
+			c["aud"] = []string{"payersync", "another app"}
+		},
 		"several audiences, and issued to another": func(c map[string]any, _ **rsa.PrivateKey) {
 			c["aud"], c["azp"] = []string{"payersync", "another app"}, "another app"
 		},
@@ -199,9 +216,12 @@ func TestAProvidersTokenThatDoesNotHoldLetsNobodyIn(t *testing.T) {
 		"issued to a blank client":    func(c map[string]any, _ **rsa.PrivateKey) { c["azp"] = "" },
 		"issued to null":              func(c map[string]any, _ **rsa.PrivateKey) { c["azp"] = nil },
 		"issued to a list of clients": func(c map[string]any, _ **rsa.PrivateKey) { c["azp"] = []string{"payersync"} },
-		"too old":                     func(c map[string]any, _ **rsa.PrivateKey) { c["exp"] = time.Now().Add(-time.Hour).Unix() },
-		"another nonce":               func(c map[string]any, _ **rsa.PrivateKey) { c["nonce"] = "of another sign-in" },
-		"no nonce":                    func(c map[string]any, _ **rsa.PrivateKey) { delete(c, "nonce") },
+		"too old": func(c map[string]any,
+			_ **rsa.PrivateKey) {
+			c["exp"] = time.Now().Add(-time.Hour).Unix()
+		},
+		"another nonce": func(c map[string]any, _ **rsa.PrivateKey) { c["nonce"] = "of another sign-in" },
+		"no nonce":      func(c map[string]any, _ **rsa.PrivateKey) { delete(c, "nonce") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -213,7 +233,8 @@ func TestAProvidersTokenThatDoesNotHoldLetsNobodyIn(t *testing.T) {
 			back := v.went()
 			q := must(url.Parse(back))(t).Query()
 			status, page := v.send(http.MethodPost, pages.CallbackPath, q)
-			if status != http.StatusBadGateway && status != http.StatusBadRequest || !strings.Contains(page, "You are not signed in") {
+			if status != http.StatusBadGateway && status != http.StatusBadRequest ||
+				!strings.Contains(page, "You are not signed in") {
 				t.Errorf("it is answered %d:\n%s", status, page)
 			}
 			v.get("/runs", http.StatusUnauthorized)
@@ -244,8 +265,10 @@ func TestComingBackIsForTheBrowserThatWentAndOnce(t *testing.T) {
 		q.Set(name, value)
 		return q
 	}
-	refused("another state", v, http.MethodGet, pages.CallbackPath+"?"+mixed("state", "x").Encode(), nil, http.StatusBadRequest)
-	refused("another provider", v, http.MethodGet, pages.CallbackPath+"?"+mixed("iss", "https://evil.example").Encode(), nil, http.StatusBadRequest)
+	refused("another state", v, http.MethodGet, pages.CallbackPath+"?"+mixed("state", "x").Encode(), nil,
+		http.StatusBadRequest)
+	refused("another provider", v, http.MethodGet, pages.CallbackPath+"?"+mixed("iss", "https://evil.example").Encode(),
+		nil, http.StatusBadRequest)
 	q := request{method: http.MethodPost, path: pages.CallbackPath + "?" + form.Encode(), site: "cross-site"}
 	if w := q.to(t, h.pages); w.Code != http.StatusForbidden {
 		t.Errorf("a button elsewhere is answered %d", w.Code)
@@ -268,10 +291,12 @@ func TestWhatAProviderSaysIsNotShown(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.by(newProvider(t, anna("it")))
-	for code, want := range map[string]string{"access_denied": "It was stopped there", "temporarily_unavailable": "a problem of its own", "call 0800 evil": "It reported a problem"} {
+	for code, want := range map[string]string{"access_denied": "It was stopped there",
+		"temporarily_unavailable": "a problem of its own", "call 0800 evil": "It reported a problem"} {
 		v := h.stranger()
 		form := must(url.Parse(v.went()))(t).Query()
-		page := v.get(pages.CallbackPath+"?"+url.Values{"error": {code}, "error_description": {"Call 0800 evil"}, "state": {form.Get("state")}}.Encode(), http.StatusForbidden)
+		page := v.get(pages.CallbackPath+"?"+url.Values{"error": {code}, "error_description": {"Call 0800 evil"},
+			"state": {form.Get("state")}}.Encode(), http.StatusForbidden)
 		holds(t, page, want, "You are not signed in")
 		if strings.Contains(page, "0800") {
 			t.Errorf("the page says what the provider said:\n%s", page)
@@ -325,11 +350,13 @@ func TestTheWayToAProviderIsACookieThatIsLaxAndShort(t *testing.T) {
 		w := request{method: http.MethodGet, path: "/signin/oidc"}.to(t, at)
 		to := must(url.Parse(w.Header().Get("Location")))(t)
 		cookies := w.Result().Cookies()
-		if w.Code != http.StatusSeeOther || len(cookies) != 1 || to.Query().Get("code_challenge_method") != "S256" || len(to.Query().Get("nonce")) < 20 || len(to.Query().Get("state")) < 20 {
+		if w.Code != http.StatusSeeOther || len(cookies) != 1 || to.Query().Get("code_challenge_method") != "S256" ||
+			len(to.Query().Get("nonce")) < 20 || len(to.Query().Get("state")) < 20 {
 			t.Fatalf("it is answered %d, to %s, with %d cookies", w.Code, to, len(cookies))
 		}
 		c := cookies[0]
-		if c.SameSite != http.SameSiteLaxMode || c.MaxAge != 600 || !c.HttpOnly || c.Secure != secure || strings.HasPrefix(c.Name, "__Host-payersync-") != secure || c.Path != "/" || c.Domain != "" {
+		if c.SameSite != http.SameSiteLaxMode || c.MaxAge != 600 || !c.HttpOnly || c.Secure != secure ||
+			strings.HasPrefix(c.Name, "__Host-payersync-") != secure || c.Path != "/" || c.Domain != "" {
 			t.Errorf("the cookie is %s", c)
 		}
 		if strings.Contains(to.RawQuery, strings.Split(c.Value, ".")[2]) {

@@ -56,7 +56,8 @@ func TestTheReadmeShowsThePagesAsTheyAre(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := os.Stat(file); err != nil || !strings.Contains(string(readme), "connector/pages/"+filepath.ToSlash(file)) {
+		if _, err := os.Stat(file); err != nil ||
+			!strings.Contains(string(readme), "connector/pages/"+filepath.ToSlash(file)) {
 			t.Errorf("the README does not show %s (%v); make it with -pictures", file, err)
 		}
 	}

@@ -38,7 +38,8 @@ type actsRow struct {
 func (v *visit) report() error {
 	class, step, ok := classOf(v)
 	stage, who, task := office.Stage(v.filled("stage")), standing.Who(v.filled("who")), office.Task(v.filled("task"))
-	if !ok || task != "" && !slices.Contains(office.Tasks, task) || who != "" && !slices.Contains(actors, who) || stage != "" && !slices.Contains(office.Stages, stage) {
+	if !ok || task != "" && !slices.Contains(office.Tasks, task) || who != "" && !slices.Contains(actors, who) ||
+		stage != "" && !slices.Contains(office.Stages, stage) {
 		return notFound
 	}
 	c, err := v.counted()
@@ -70,8 +71,11 @@ func (v *visit) report() error {
 		Dormant, Bare    int
 		BankDays, Months int
 		Still            []string
-	}{Counted: c.At, Records: c.Records, Payers: c.Payers, Can: c.Reached(office.Active), Who: who, Ages: boundLabels(office.Ages[:], ">"), Class: class, Step: step, Stage: stage, Task: task, Several: len(v.pages.cfg.Connections) > 1, Operator: v.User.Role.May(Operator),
-		Left: c.Number(office.Which{Class: standing.LeftBehind, Who: standing.You}), Late: c.Late, Dormant: c.Dormant, Bare: c.Bare, BankDays: standing.BankDays, Months: standing.DormantAfter, Still: c.Still()}
+	}{Counted: c.At, Records: c.Records, Payers: c.Payers, Can: c.Reached(office.Active), Who: who,
+		Ages: boundLabels(office.Ages[:], ">"), Class: class, Step: step, Stage: stage, Task: task,
+		Several: len(v.pages.cfg.Connections) > 1, Operator: v.User.Role.May(Operator),
+		Left: c.Number(office.Which{Class: standing.LeftBehind, Who: standing.You}), Late: c.Late, Dormant: c.Dormant,
+		Bare: c.Bare, BankDays: standing.BankDays, Months: standing.DormantAfter, Still: c.Still()}
 	var cannot []int
 	content.Totals, content.Sum, cannot = v.totals(c, class, step)
 	if content.Title = listTitle(class, step, stage, who); task != "" {
@@ -79,10 +83,13 @@ func (v *visit) report() error {
 	}
 	for _, a := range actors {
 		if n := c.Number(office.Which{Who: a}); n > 0 || a == who {
-			content.Acts = append(content.Acts, actsRow{leads{v.with("who", string(a), "class", "", "step", "", "stage", "", "task", "", "after", ""), number(n) + " " + actorWords[a]}, a == who})
+			content.Acts = append(content.Acts,
+				actsRow{leads{v.with("who", string(a), "class", "", "step", "", "stage", "", "task", "", "after", ""), number(n) +
+					" " + actorWords[a]}, a == who})
 		}
 	}
-	which := office.Which{Class: class, Step: step, Stage: stage, Who: who, Task: task, Acts: class == "" && stage == "" && who == "" && task == ""}
+	which := office.Which{Class: class, Step: step, Stage: stage, Who: who, Task: task, Acts: class == "" && stage == "" &&
+		who == "" && task == ""}
 	content.Listed = c.Number(which)
 	about := "Days in the same state, for payers that cannot be debited."
 	if class != "" {
@@ -99,7 +106,9 @@ func (v *visit) report() error {
 		return err
 	}
 	for _, r := range rows {
-		content.Rows = append(content.Rows, reportRow{r, payerPath(state.RecordID{Connection: r.Connection, SourceID: r.SourceID}), classChip(r.Standing), mandate(string(r.Mandate)), nextOf(r)})
+		content.Rows = append(content.Rows,
+			reportRow{r, payerPath(state.RecordID{Connection: r.Connection, SourceID: r.SourceID}), classChip(r.Standing),
+				mandate(string(r.Mandate)), nextOf(r)})
 	}
 	content.Pager = v.page(next).of(len(rows), content.Listed)
 	return v.show("report", "Report", content)
@@ -127,7 +136,8 @@ func listTitle(class standing.Class, step standing.Step, stage office.Stage, who
 
 // totals returns the lines of the totals with records, or listed, and their sum. cannot counts the ages of the listed
 // records, or else of the records not debitable.
-func (v *visit) totals(c *office.Count, class standing.Class, step standing.Step) (rows []totalRow, sum totalRow, cannot []int) {
+func (v *visit) totals(c *office.Count, class standing.Class, step standing.Step) (rows []totalRow, sum totalRow,
+	cannot []int) {
 	sum.Ages, cannot = make([]int, len(office.Ages)+1), make([]int, len(office.Ages)+1)
 	for _, t := range c.Totals {
 		here := class == t.Class && (step == "" || step == t.Step)
@@ -139,7 +149,9 @@ func (v *visit) totals(c *office.Count, class standing.Class, step standing.Step
 		}
 		sum.Records += t.Records
 		if t.Records > 0 || here {
-			rows = append(rows, totalRow{t.Class, upper(t.Title), t.Records, t.Ages[:], v.with("class", string(t.Class), "step", string(t.Step), "stage", "", "who", "", "task", "", "after", ""), here && (step != "" || t.Step == "")})
+			rows = append(rows, totalRow{t.Class, upper(t.Title), t.Records, t.Ages[:],
+				v.with("class", string(t.Class), "step", string(t.Step), "stage", "", "who", "", "task", "", "after", ""), here &&
+					(step != "" || t.Step == "")})
 		}
 	}
 	return rows, sum, cannot
@@ -159,7 +171,8 @@ func nextOf(r office.Stood) string {
 // classOf returns the requested class and step; false for unknown ones.
 func classOf(v *visit) (class standing.Class, step standing.Step, ok bool) {
 	class, step = standing.Class(v.filled("class")), standing.Step(v.filled("step"))
-	ok = class == "" && step == "" || slices.Contains(standing.Classes, class) && (step == "" || slices.Contains(class.Steps(), step))
+	ok = class == "" && step == "" || slices.Contains(standing.Classes, class) &&
+		(step == "" || slices.Contains(class.Steps(), step))
 	return class, step, ok
 }
 

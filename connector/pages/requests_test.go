@@ -37,7 +37,8 @@ func (q request) to(t testing.TB, h http.Handler) *httptest.ResponseRecorder {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := httptest.NewRequestWithContext(context.Background(), q.method, "/", strings.NewReader(cmp.Or(q.form, "reason=because")))
+	r := httptest.NewRequestWithContext(context.Background(), q.method, "/",
+		strings.NewReader(cmp.Or(q.form, "reason=because")))
 	r.URL, r.RequestURI, r.Host = address, q.path, q.host
 	if q.host == "" {
 		r.Host = "127.0.0.1:8070"
@@ -103,16 +104,21 @@ func (h *house) bytes() []byte {
 func TestWhatNoPageOfOursSentIsRefusedAndChangesNothing(t *testing.T) {
 	t.Parallel()
 	h, other := newHouse(t), newHouse(t)
-	h.receive(state.Delivery{Key: "event:none", Type: "odd", State: connector.InboxQuarantined, Body: []byte(`{"who":"nobody"}`)})
-	valid, expired, theirs := cookieOf(t, h.ledger, h.pages, pages.Admin, nil), cookieOf(t, h.ledger, h.pages, pages.Admin, nil), cookieOf(t, other.ledger, other.pages, pages.Admin, nil)
+	h.receive(state.Delivery{Key: "event:none", Type: "odd", State: connector.InboxQuarantined,
+		Body: []byte(`{"who":"nobody"}`)})
+	valid, expired, theirs := cookieOf(t, h.ledger, h.pages, pages.Admin, nil),
+		cookieOf(t, h.ledger, h.pages, pages.Admin, nil), cookieOf(t, other.ledger, other.pages, pages.Admin, nil)
 	h.expire(expired)
 	named := func(value string) *http.Cookie { return &http.Cookie{Name: valid.Name, Value: value} }
 	cookies := map[string]*http.Cookie{
-		"none": nil, "forged": named(base64.RawURLEncoding.EncodeToString(make([]byte, 32))), "odd": named("../../'%00"), "valid": valid, "expired": expired,
-		"of another ledger": theirs, "of another ledger under our name": named(theirs.Value), "our hash": named(tokenHash(valid.Value)),
+		"none": nil, "forged": named(base64.RawURLEncoding.EncodeToString(make([]byte, 32))), "odd": named("../../'%00"),
+		"valid": valid, "expired": expired,
+		"of another ledger": theirs, "of another ledger under our name": named(theirs.Value),
+		"our hash": named(tokenHash(valid.Value)),
 	}
 	ours := map[string]bool{"127.0.0.1": true, "127.0.0.1:8070": true, "localhost": true, "[::1]:8070": true}
-	hosts := []string{"127.0.0.1", "127.0.0.1:8070", "localhost", "[::1]:8070", "evil.example", "evil.example:8070", "127.0.0.1.evil.example", "localhost.", "10.0.0.1:8070", "0.0.0.0:8070"}
+	hosts := []string{"127.0.0.1", "127.0.0.1:8070", "localhost", "[::1]:8070", "evil.example", "evil.example:8070",
+		"127.0.0.1.evil.example", "localhost.", "10.0.0.1:8070", "0.0.0.0:8070"}
 
 	link := h.link("bob", pages.Admin)
 	strangers := map[string]int{ // what is answered to who sends nothing of use
@@ -134,7 +140,8 @@ func TestWhatNoPageOfOursSentIsRefusedAndChangesNothing(t *testing.T) {
 	for pattern, path := range paths {
 		for _, host := range longtest.Sample(hosts, 4) {
 			for name, cookie := range cookies {
-				for _, origin := range []string{"", "http://" + host, "http://evil.example:8070x", "http://localhost:3000", "null"} {
+				for _, origin := range []string{"", "http://" + host, "http://evil.example:8070x", "http://localhost:3000",
+					"null"} {
 					for _, site := range []string{"", "same-origin", "same-site", "cross-site", "none"} {
 						want := 0
 						switch {
@@ -155,7 +162,8 @@ func TestWhatNoPageOfOursSentIsRefusedAndChangesNothing(t *testing.T) {
 						refused++
 						w := q.to(t, h.pages)
 						if w.Code != want || len(w.Result().Cookies()) != 0 {
-							t.Errorf("POST %s to %s from %q, %q, cookie %s: answered %d with %d cookies, want %d", path, host, origin, site, name, w.Code, len(w.Result().Cookies()), want)
+							t.Errorf("POST %s to %s from %q, %q, cookie %s: answered %d with %d cookies, want %d", path, host, origin, site,
+								name, w.Code, len(w.Result().Cookies()), want)
 						}
 					}
 				}
@@ -184,8 +192,10 @@ func TestWhatNoPageOfOursSentIsRefusedAndChangesNothing(t *testing.T) {
 			q.cookie = cookieOf(t, h.ledger, h.pages, pages.Admin, nil)
 		}
 		w := q.to(t, h.pages)
-		if want != 0 && w.Code != want || w.Code == http.StatusForbidden || want == 0 && w.Code == http.StatusUnauthorized || w.Code == http.StatusMisdirectedRequest || w.Code >= 500 {
-			t.Errorf("POST %s to %s from %q, %q, cookie %s: answered %d (want %d)\n%s", q.path, q.host, q.origin, q.site, names[i], w.Code, want, w.Body)
+		if want != 0 && w.Code != want || w.Code == http.StatusForbidden || want == 0 && w.Code == http.StatusUnauthorized ||
+			w.Code == http.StatusMisdirectedRequest || w.Code >= 500 {
+			t.Errorf("POST %s to %s from %q, %q, cookie %s: answered %d (want %d)\n%s", q.path, q.host, q.origin, q.site,
+				names[i], w.Code, want, w.Body)
 		}
 	}
 	if refused < 1000 || len(allowed) < 100 || logins == 0 {
@@ -203,14 +213,16 @@ func carries(t testing.TB, what string, w *httptest.ResponseRecorder, secure boo
 	}
 	for name, want := range map[string]string{
 		"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
-		"X-Content-Type-Options":  "nosniff", "Referrer-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
-		"Strict-Transport-Security": transport,
+		"X-Content-Type-Options":  "nosniff", "Referrer-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin",
+		"Cross-Origin-Resource-Policy": "same-origin",
+		"Strict-Transport-Security":    transport,
 	} {
 		if got := strings.Join(w.Header().Values(name), "|"); got != want {
 			t.Errorf("%s: %s is %q, want %q", what, name, got, want)
 		}
 	}
-	if cache := w.Header().Get("Cache-Control"); cache != "no-store" && (w.Code != http.StatusOK || cache != "public, max-age=31536000, immutable") {
+	if cache := w.Header().Get("Cache-Control"); cache != "no-store" &&
+		(w.Code != http.StatusOK || cache != "public, max-age=31536000, immutable") {
 		t.Errorf("%s: Cache-Control is %q", what, cache)
 	}
 	for _, name := range []string{"Access-Control-Allow-Origin", "Server", "X-Powered-By"} {
@@ -219,7 +231,8 @@ func carries(t testing.TB, what string, w *httptest.ResponseRecorder, secure boo
 		}
 	}
 	for _, c := range w.Result().Cookies() {
-		if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.Domain != "" || c.Secure != secure || strings.HasPrefix(c.Name, "__Host-payersync-") != secure || !strings.Contains(c.Name, "payersync-") {
+		if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.Domain != "" || c.Secure != secure ||
+			strings.HasPrefix(c.Name, "__Host-payersync-") != secure || !strings.Contains(c.Name, "payersync-") {
 			t.Errorf("%s: the cookie is %s", what, c)
 		}
 		if c.MaxAge > 0 || c.MaxAge == 0 && !c.Expires.IsZero() {
@@ -230,7 +243,8 @@ func carries(t testing.TB, what string, w *httptest.ResponseRecorder, secure boo
 
 // securePages are pages of a house that are reached over TLS alone, by a name.
 func (h *house) securePages() *pages.Pages {
-	return must(pages.New(pages.Config{Ledger: h.ledger, Connections: []string{sample}, Hosts: []string{"payers.example"}, Secure: true}))(h.t)
+	return must(pages.New(pages.Config{Ledger: h.ledger, Connections: []string{sample}, Hosts: []string{"payers.example"},
+		Secure: true}))(h.t)
 }
 
 func TestEveryAnswerSaysWhatABrowserMayDoWithIt(t *testing.T) {
@@ -239,11 +253,20 @@ func TestEveryAnswerSaysWhatABrowserMayDoWithIt(t *testing.T) {
 	for secure, p := range map[bool]*pages.Pages{false: h.pages, true: h.securePages()} {
 		admin := cookieOf(t, h.ledger, p, pages.Admin, nil)
 		asks := map[string]request{
-			"sign in": {method: "GET", path: "/signin"}, "once": {method: "GET", path: h.link("bob", pages.Viewer)}, "a link that is none": {method: "GET", path: "/signin/once/x"},
-			"used": {method: "POST", path: h.link("bob", pages.Viewer)}, "sign out": {method: "POST", path: "/signout"}, "no page": {method: "GET", path: "/nowhere"},
-			"a password": {method: "POST", path: "/signin"}, "no invitation": {method: "GET", path: "/signin/invited/x"}, "no provider": {method: "GET", path: "/signin/oidc"}, "nobody comes back": {method: "GET", path: pages.CallbackPath + "?error=x"},
-			"another method": {method: "DELETE", path: "/runs", site: "same-origin"}, "made clean": {method: "GET", path: "/a/../runs"}, "no asset": {method: "GET", path: "/assets/x"},
-			"from elsewhere": {method: "POST", path: "/signout", site: "cross-site"}, "another name": {method: "GET", path: "/signin", host: "evil.example"}, "asked before": {method: "OPTIONS", path: "/runs", origin: "http://evil.example"},
+			"sign in": {method: "GET", path: "/signin"}, "once": {method: "GET", path: h.link("bob", pages.Viewer)},
+			"a link that is none": {method: "GET", path: "/signin/once/x"},
+			"used":                {method: "POST", path: h.link("bob", pages.Viewer)},
+			"sign out":            {method: "POST", path: "/signout"},
+			"no page":             {method: "GET", path: "/nowhere"},
+			"a password":          {method: "POST", path: "/signin"},
+			"no invitation":       {method: "GET", path: "/signin/invited/x"},
+			"no provider":         {method: "GET", path: "/signin/oidc"},
+			"nobody comes back":   {method: "GET", path: pages.CallbackPath + "?error=x"},
+			"another method":      {method: "DELETE", path: "/runs", site: "same-origin"},
+			"made clean":          {method: "GET", path: "/a/../runs"}, "no asset": {method: "GET", path: "/assets/x"},
+			"from elsewhere": {method: "POST", path: "/signout", site: "cross-site"},
+			"another name":   {method: "GET", path: "/signin", host: "evil.example"},
+			"asked before":   {method: "OPTIONS", path: "/runs", origin: "http://evil.example"},
 		}
 		page := request{method: "GET", path: "/signin"}.to(t, p).Body.String()
 		assets := regexp.MustCompile(`/assets/[a-z0-9.]+`).FindAllString(page, -1)
@@ -274,16 +297,19 @@ func TestAPanicIsAPageAndIsReported(t *testing.T) {
 	h := newHouse(t)
 	var events []pages.Event
 	p := must(pages.New(pages.Config{
-		Ledger: h.ledger, Settings: func() []pages.Setting { panic("Ada Lovelace") }, Report: func(e pages.Event) { events = append(events, e) },
+		Ledger: h.ledger, Settings: func() []pages.Setting { panic("Ada Lovelace") },
+		Report: func(e pages.Event) { events = append(events, e) },
 	}))(t)
 	w := request{method: "GET", path: "/settings", cookie: cookieOf(t, h.ledger, p, pages.Viewer, nil)}.to(t, p)
 	carries(t, "a panic", w, false)
 	holds(t, w.Body.String(), "Problem: The page could not be made")
-	if w.Code != http.StatusInternalServerError || strings.Contains(w.Body.String(), "Ada") || strings.Contains(w.Body.String(), "goroutine") {
+	if w.Code != http.StatusInternalServerError || strings.Contains(w.Body.String(), "Ada") ||
+		strings.Contains(w.Body.String(), "goroutine") {
 		t.Errorf("it was answered %d:\n%s", w.Code, w.Body)
 	}
 	var panicked *connector.PanicError
-	if len(events) != 1 || !errors.As(events[0].Err, &panicked) || events[0].Route != "GET /settings" || strings.Contains(events[0].Err.Error(), "Ada") {
+	if len(events) != 1 || !errors.As(events[0].Err, &panicked) || events[0].Route != "GET /settings" ||
+		strings.Contains(events[0].Err.Error(), "Ada") {
 		t.Errorf("reported was %v", events)
 	}
 }
@@ -299,7 +325,9 @@ func FuzzPaths(f *testing.F) {
 		f.Add(row.path + "?after=-1&state=%ff&who=%00&act='%3b--&check=1")
 		f.Add(row.path + "/%2e%2e/%2F/..%00")
 	}
-	for _, path := range []string{"/", "//evil.example/..", "/\\evil.example", "/signin/once/", "/signin/once/%00", "/assets/..%2fpages.go", "/runs?after=99999999999999999999", "/webhooks?after=9223372036854775807", "/webhooks/%ff", "/x?%zz;=&a=1;b", "/runs?" + strings.Repeat("a=1&", 2000)} {
+	for _, path := range []string{"/", "//evil.example/..", "/\\evil.example", "/signin/once/", "/signin/once/%00",
+		"/assets/..%2fpages.go", "/runs?after=99999999999999999999", "/webhooks?after=9223372036854775807", "/webhooks/%ff",
+		"/x?%zz;=&a=1;b", "/runs?" + strings.Repeat("a=1&", 2000)} {
 		f.Add(path)
 	}
 	f.Fuzz(func(t *testing.T, path string) {
@@ -311,7 +339,8 @@ func FuzzPaths(f *testing.F) {
 			if w.Code >= 500 {
 				t.Errorf("GET %q was answered %d:\n%s", path, w.Code, w.Body)
 			}
-			if to := w.Header().Get("Location"); to != "" && (!strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.HasPrefix(to, "/\\")) {
+			if to := w.Header().Get("Location"); to != "" &&
+				(!strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.HasPrefix(to, "/\\")) {
 				t.Errorf("GET %q leads to %q", path, to)
 			}
 			carries(t, path, w, false)

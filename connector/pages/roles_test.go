@@ -83,8 +83,10 @@ var access = map[string]struct {
 	"GET /mandates/letters":                     {path: "/mandates/letters", role: pages.Viewer},
 	"GET /mandates/letters/examples":            {path: "/mandates/letters/examples", role: pages.Viewer},
 
-	"GET /mandates/letters/example/{kind}/{language}":  {path: "/mandates/letters/example/invitation/en", role: pages.Viewer, file: true},
-	"GET /mandates/letters/prepared/{connection}/{id}": {path: "/mandates/letters/prepared/quickstart/HB001", role: pages.Operator, file: true},
+	"GET /mandates/letters/example/{kind}/{language}": {path: "/mandates/letters/example/invitation/en",
+		role: pages.Viewer, file: true},
+	"GET /mandates/letters/prepared/{connection}/{id}": {path: "/mandates/letters/prepared/quickstart/HB001",
+		role: pages.Operator, file: true},
 
 	"POST /mandates/letters/bounced":  {path: "/mandates/letters/bounced", role: pages.Operator},
 	"POST /mandates/letters/revive":   {path: "/mandates/letters/revive", role: pages.Operator},
@@ -124,7 +126,8 @@ func TestEveryRouteIsForItsRolesAlone(t *testing.T) {
 				t.Errorf("%s was answered %d to who is not signed in", pattern, status)
 			case who != "" && !who.May(role) && status != http.StatusForbidden:
 				t.Errorf("%s was answered %d to the role %s", pattern, status, who)
-			case who.May(role) && (status == http.StatusForbidden || status == http.StatusUnauthorized || status >= http.StatusInternalServerError):
+			case who.May(role) && (status == http.StatusForbidden || status == http.StatusUnauthorized ||
+				status >= http.StatusInternalServerError):
 				t.Errorf("%s was answered %d to the role %s:\n%s", pattern, status, who, body)
 			}
 		}

@@ -133,7 +133,10 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 // within the site: without any referrer, browsers send forms without an origin, and these would be refused.
 func (p *Pages) guarded(next http.Handler) http.Handler {
 	origin := http.NewCrossOriginProtection()
-	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.refuse(w, r, nil, elsewhere) }))
+	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		p.refuse(w, r, nil, elsewhere)
+	}))
 	next = origin.Handler(p.readForm(next))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -182,12 +185,16 @@ func (p *Pages) readForm(next http.Handler) http.Handler {
 
 // unreadForm says why a form could not be read.
 func unreadForm(err error) problem {
-	is := problem{Status: connector.BodyStatus(err), Title: "The form arrived incomplete", Sentence: "Nothing was changed. The connection broke off, or the form was damaged on its way.", Next: "Go back, and send it again."}
+	is := problem{Status: connector.BodyStatus(err), Title: "The form arrived incomplete",
+		Sentence: "Nothing was changed. The connection broke off, or the form was damaged on its way.",
+		Next:     "Go back, and send it again."}
 	switch is.Status {
 	case http.StatusRequestTimeout:
-		is.Title, is.Sentence = "The form did not arrive in time", "Nothing was changed. The connection was too slow, or broke off."
+		is.Title, is.Sentence = "The form did not arrive in time",
+			"Nothing was changed. The connection was too slow, or broke off."
 	case http.StatusRequestEntityTooLarge:
-		is.Title, is.Sentence, is.Next = "The form is too large", "Nothing was changed. The form is larger than a megabyte.", "Go back, and send less at once; the commands of payersync take larger files."
+		is.Title, is.Sentence, is.Next = "The form is too large", "Nothing was changed. The form is larger than a megabyte.",
+			"Go back, and send less at once; the commands of payersync take larger files."
 	}
 	return is
 }
@@ -223,7 +230,8 @@ func (p *Pages) answersTo(host string) bool {
 	if ip := net.ParseIP(name); ip != nil && ip.IsLoopback() {
 		return true
 	}
-	return slices.ContainsFunc(append([]string{"localhost"}, p.cfg.Hosts...), func(n string) bool { return strings.EqualFold(n, name) })
+	return slices.ContainsFunc(append([]string{"localhost"}, p.cfg.Hosts...),
+		func(n string) bool { return strings.EqualFold(n, name) })
 }
 
 // problem is an error answer: the failed action, the reason, and the next step.
@@ -255,16 +263,24 @@ func (e problem) Error() string { return e.Title + ": " + e.Sentence }
 func (e problem) Unwrap() error { return e.err }
 
 var (
-	notFound  = problem{Status: http.StatusNotFound, Title: "There is no such page", Sentence: "No page has this address.", Next: "Go to the overview."}
-	elsewhere = problem{Status: http.StatusForbidden, Title: "Nothing was changed", Sentence: "The request was not sent by one of these pages.", Next: "Open the page here, and try again."}
-	otherName = problem{Status: http.StatusMisdirectedRequest, Title: "These pages have another address", Sentence: "They are not served under this host name.", Next: "Open them by an address of this machine, for example 127.0.0.1."}
-	signInNow = problem{Status: http.StatusUnauthorized, Title: "Sign in first", Sentence: "You are not signed in, or your sign-in has ended. Nothing was changed.", Next: "Sign in, and open the page again.", Path: "/signin"}
+	notFound = problem{Status: http.StatusNotFound, Title: "There is no such page", Sentence: "No page has this address.",
+		Next: "Go to the overview."}
+	elsewhere = problem{Status: http.StatusForbidden, Title: "Nothing was changed",
+		Sentence: "The request was not sent by one of these pages.", Next: "Open the page here, and try again."}
+	otherName = problem{Status: http.StatusMisdirectedRequest, Title: "These pages have another address",
+		Sentence: "They are not served under this host name.",
+		Next:     "Open them by an address of this machine, for example 127.0.0.1."}
+	signInNow = problem{Status: http.StatusUnauthorized, Title: "Sign in first",
+		Sentence: "You are not signed in, or your sign-in has ended. Nothing was changed.",
+		Next:     "Sign in, and open the page again.", Path: "/signin"}
 )
 
 // noWrites is the text for people while the ledger is full, locked or damaged.
 var noWrites = problem{
-	Status: http.StatusServiceUnavailable, Title: "The ledger cannot be used at the moment", Sentence: "Nothing was changed. Its disk is full, another program has locked it, or it is damaged. See the log of payersync.",
-	Next: "Try again in a minute. If it stays, ask the operator of payersync to check the installation.", Do: connector.DoCheck,
+	Status: http.StatusServiceUnavailable, Title: "The ledger cannot be used at the moment",
+	Sentence: "Nothing was changed. Its disk is full, another program has locked it, or it is damaged. See the log of payersync.",
+	Next:     "Try again in a minute. If it stays, ask the operator of payersync to check the installation.",
+	Do:       connector.DoCheck,
 }
 
 func forbidden(need Role) problem {
@@ -285,7 +301,8 @@ func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, v *visit, err err
 	default:
 		is = problem{
 			Status: http.StatusInternalServerError, Title: "The page could not be made", err: err,
-			Sentence: "An error occurred. The log of payersync has the details.", Next: "Try again. If it stays, ask the operator of payersync.",
+			Sentence: "An error occurred. The log of payersync has the details.",
+			Next:     "Try again. If it stays, ask the operator of payersync.",
 		}
 	}
 	user := ""
@@ -293,9 +310,11 @@ func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, v *visit, err err
 		user = v.User.Name
 		switch {
 		case is.need != "":
-			p.noteRefusal(r.Context(), user, state.Entry{Actor: user, Action: "refuse", Subject: r.Pattern, Reason: "it needs the role " + string(is.need)})
+			p.noteRefusal(r.Context(), user,
+				state.Entry{Actor: user, Action: "refuse", Subject: r.Pattern, Reason: "it needs the role " + string(is.need)})
 		case is.limits:
-			p.noteRefusal(r.Context(), user, state.Entry{Actor: user, Action: "refuse", Subject: r.Pattern, Reason: "limited to connections"})
+			p.noteRefusal(r.Context(), user,
+				state.Entry{Actor: user, Action: "refuse", Subject: r.Pattern, Reason: "limited to connections"})
 		}
 	}
 	p.cfg.Report(Event{Route: r.Pattern, User: user, Status: is.Status, Err: is.err})

@@ -59,7 +59,8 @@ type done struct {
 // did returns what became of the records of a run, without the counts of 0.
 func did(r state.RunDetail) []done {
 	return connector.Filter([]done{
-		{r.Unchanged, "unchanged"}, {r.Excluded, "excluded"}, {r.Created, "created"}, {r.Adopted, "linked"}, {r.Updated, "updated"},
+		{r.Unchanged, "unchanged"}, {r.Excluded, "excluded"}, {r.Created, "created"}, {r.Adopted, "linked"},
+		{r.Updated, "updated"},
 		{r.Held, "on hold"}, {r.Failed, "failed"}, {r.Waiting, "open"}, {r.LinksRequested, "to sign"},
 	}, func(d done) bool { return d.Count > 0 })
 }
@@ -86,7 +87,8 @@ func stripOf(rows []state.RunDetail) *runStrip {
 	n := map[string]int{}
 	for i, r := range rows {
 		c := outcome(r.RunRow)
-		height := map[connector.RunOutcome]int{connector.RunComplete: 32, connector.RunRunning: 20, connector.RunAwaitingApproval: 20}[connector.RunOutcome(r.Outcome)]
+		height := map[connector.RunOutcome]int{connector.RunComplete: 32, connector.RunRunning: 20,
+			connector.RunAwaitingApproval: 20}[connector.RunOutcome(r.Outcome)]
 		switch {
 		case height == 0:
 			height = 12
@@ -94,7 +96,8 @@ func stripOf(rows []state.RunDetail) *runStrip {
 			height = 26
 		}
 		n[c.Word]++
-		s.Bars = append(s.Bars, stripBar{20 * (len(rows) - 1 - i), 32 - height, height, c.Kind, fmt.Sprintf("Run %d: %s", r.RunID, c.Word)})
+		s.Bars = append(s.Bars, stripBar{20 * (len(rows) - 1 - i), 32 - height, height, c.Kind,
+			fmt.Sprintf("Run %d: %s", r.RunID, c.Word)})
 	}
 	for _, r := range rows { // in the order of appearance
 		if word := outcome(r.RunRow).Word; n[word] > 0 {
@@ -152,11 +155,14 @@ type ranRow struct {
 
 // stages are the names of a run's stages.
 var stages = map[string]string{
-	"pull": "Reading the accounting system", "list": "Reading the billing service", "customers": "Reading customers one by one", "match": "Comparing customers", "plan": "Planning", "send": "Sending customers",
+	"pull": "Reading the accounting system", "list": "Reading the billing service",
+	"customers": "Reading customers one by one", "match": "Comparing customers", "plan": "Planning",
+	"send":   "Sending customers",
 	"verify": "Reading new customers back", "links": "Requesting signing links",
 }
 
-var noRun = problem{Status: http.StatusNotFound, Title: "There is no such run", Sentence: "No run has this number.", Next: "The list of runs shows every one."}
+var noRun = problem{Status: http.StatusNotFound, Title: "There is no such run", Sentence: "No run has this number.",
+	Next: "The list of runs shows every one."}
 
 // run shows the results of one run and the records concerned.
 func (v *visit) run() error {
@@ -213,7 +219,8 @@ type runSum struct {
 // sumsOf returns the outcomes of a run's records: each record counts in one of them.
 func sumsOf(r *state.RunDetail) []runSum {
 	return []runSum{
-		{"Unchanged", r.Unchanged}, {"Excluded", r.Excluded}, {"Created", r.Created}, {"Linked", r.Adopted}, {"Updated", r.Updated},
+		{"Unchanged", r.Unchanged}, {"Excluded", r.Excluded}, {"Created", r.Created}, {"Linked", r.Adopted},
+		{"Updated", r.Updated},
 		{"On hold", r.Held}, {"Failed", r.Failed}, {"Open", r.Waiting},
 	}
 }
@@ -271,17 +278,23 @@ func (v *visit) startRun() error {
 		connection = connections[0]
 	}
 	if !slices.Contains(connections, connection) {
-		return problem{Status: http.StatusNotFound, Title: "No run was started", Sentence: "There is no such connection here, or these pages start no runs.", Next: "Choose a connection on the page of runs, or wait for the schedule."}
+		return problem{Status: http.StatusNotFound, Title: "No run was started",
+			Sentence: "There is no such connection here, or these pages start no runs.",
+			Next:     "Choose a connection on the page of runs, or wait for the schedule."}
 	}
 	n, err := v.pages.cfg.Starter.Now(v.Context(), connection, v.User.Name)
 	var at *office.RunAtWork
 	switch {
 	case errors.As(err, &at) && at.Run != 0:
-		return v.done(fmt.Sprintf("Run %d of %s is already in progress. No other run was started.", at.Run, connection), fmt.Sprintf("/runs/%d", at.Run))
+		return v.done(fmt.Sprintf("Run %d of %s is already in progress. No other run was started.", at.Run, connection),
+			fmt.Sprintf("/runs/%d", at.Run))
 	case errors.As(err, &at):
-		return problem{Status: http.StatusConflict, Title: "No run was started", Sentence: fmt.Sprintf("Another run of %s is in progress, or waits for the accounting system or the billing service.", connection), Next: "Look again in a moment."}
+		return problem{Status: http.StatusConflict, Title: "No run was started",
+			Sentence: fmt.Sprintf("Another run of %s is in progress, or waits for the accounting system or the billing service.",
+				connection), Next: "Look again in a moment."}
 	case err != nil:
-		return problem{Status: http.StatusConflict, Title: "The run did not begin", Sentence: err.Error(), Next: "Nothing was read or sent. Put this right, or ask the operator of payersync.", err: err}
+		return problem{Status: http.StatusConflict, Title: "The run did not begin", Sentence: err.Error(),
+			Next: "Nothing was read or sent. Put this right, or ask the operator of payersync.", err: err}
 	case n == 0:
 		return v.done(fmt.Sprintf("A run of %s starts soon.", connection), "/runs")
 	}

@@ -28,7 +28,9 @@ func (h *house) starter() *office.Starter {
 			return nil
 		},
 		Run: func(ctx context.Context, _, by string, opened func(int64), progress func(syncer.Progress)) error {
-			_, err := h.syncer.Run(ctx, h.conn, syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: by, Holder: "test for " + by, Opened: opened, Progress: progress})
+			_, err := h.syncer.Run(ctx, h.conn,
+				syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: by, Holder: "test for " + by, Opened: opened,
+					Progress: progress})
 			return err
 		},
 	}
@@ -61,20 +63,24 @@ func TestARunIsStartedShownAtWorkAndShownAtItsEnd(t *testing.T) {
 
 	gate := make(chan struct{})
 	h.conn.Source = gated{h.conn.Source, gate}
-	holds(t, v.post("/runs", http.StatusOK, "connection", sample), "Run 1 of quickstart was started.", `aria-busy="true"`, "Running", "Look again")
-	holds(t, v.post("/runs", http.StatusOK, "connection", sample), "Run 1 of quickstart is already in progress. No other run was started.")
+	holds(t, v.post("/runs", http.StatusOK, "connection", sample), "Run 1 of quickstart was started.", `aria-busy="true"`,
+		"Running", "Look again")
+	holds(t, v.post("/runs", http.StatusOK, "connection", sample),
+		"Run 1 of quickstart is already in progress. No other run was started.")
 	close(gate)
 	for strings.Contains(v.get("/runs/1", http.StatusOK), "aria-busy") { // as the page's script looks
 	}
 	page := v.get("/runs/1", http.StatusOK)
-	holds(t, page, "Waits for approval", "test for olaf", "39 records read", "The counts add up to what was read.", `href="/plans/1"`, "Planned", "Crumb &amp; Crust Bakery Ltd")
+	holds(t, page, "Waits for approval", "test for olaf", "39 records read", "The counts add up to what was read.",
+		`href="/plans/1"`, "Planned", "Crumb &amp; Crust Bakery Ltd")
 	if n := h.box.Writes(); n != 0 {
 		t.Errorf("a run above the limits sent %d requests", n)
 	}
 	if !h.audited("start run") {
 		t.Error("the audit log does not say that somebody started a run")
 	}
-	holds(t, v.get("/runs", http.StatusOK), "Waits for approval: 1", "<svg role=\"img\"", "The counts add up: read = unchanged")
+	holds(t, v.get("/runs", http.StatusOK), "Waits for approval: 1", "<svg role=\"img\"",
+		"The counts add up: read = unchanged")
 }
 
 func TestARunStartsBesideOneWhoseProcessWasKilled(t *testing.T) {
@@ -87,7 +93,8 @@ func TestARunStartsBesideOneWhoseProcessWasKilled(t *testing.T) {
 		if err := tx.SaveMapping(h.conn.Mapping.Version(), string(h.conn.Mapping.Text()), "test"); err != nil {
 			return err
 		}
-		_, err := tx.OpenRun(state.NewRun{Connection: sample, Kind: connector.RunSync, Trigger: "schedule", Mapping: h.conn.Mapping.Version(), Holder: "a process that was killed"})
+		_, err := tx.OpenRun(state.NewRun{Connection: sample, Kind: connector.RunSync, Trigger: "schedule",
+			Mapping: h.conn.Mapping.Version(), Holder: "a process that was killed"})
 		return err
 	}); err != nil {
 		t.Fatal(err)
@@ -102,7 +109,8 @@ func TestARunThatDidNotEndWellSaysWhyAndWhoseFault(t *testing.T) {
 	h := newHouse(t)
 	h.run(true)
 	h.books([]byte(strings.SplitN(string(sampleBooks(t)), "\n", 2)[0] + "\n"))
-	_, err := h.syncer.Run(context.Background(), h.conn, syncer.Options{Kind: connector.RunSync, Trigger: "schedule", Actor: "schedule", Holder: "test"})
+	_, err := h.syncer.Run(context.Background(), h.conn,
+		syncer.Options{Kind: connector.RunSync, Trigger: "schedule", Actor: "schedule", Holder: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

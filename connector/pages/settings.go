@@ -62,7 +62,8 @@ func (v *visit) settings() error {
 		MayUsers    bool
 		MayAudit    bool
 		HasPassword bool
-	}{v.pages.cfg.Connections, sources, consents, jobs, groups, serving, v.User.Role.May(Admin) && v.pages.served["/settings/users"], v.pages.served["/audit"], v.way == byPassword})
+	}{v.pages.cfg.Connections, sources, consents, jobs, groups, serving, v.User.Role.May(Admin) &&
+		v.pages.served["/settings/users"], v.pages.served["/audit"], v.way == byPassword})
 }
 
 func noJobs(context.Context) ([]Job, error) { return nil, nil }

@@ -44,7 +44,8 @@ func (v *visit) sides(p office.Payer) (out []side, changed bool) {
 		paths[path] = true
 	}
 	for path := range paths {
-		s := side{Label: office.FieldLabel(path), Ours: ours[path], Theirs: theirs[path], Differs: p.Customer != nil && p.Applied != nil && ours[path] != theirs[path]}
+		s := side{Label: office.FieldLabel(path), Ours: ours[path], Theirs: theirs[path], Differs: p.Customer != nil &&
+			p.Applied != nil && ours[path] != theirs[path]}
 		switch {
 		case strings.HasSuffix(path, ".email"):
 			s.Ours, s.Theirs = v.email(s.Ours), v.email(s.Theirs)

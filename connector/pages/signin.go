@@ -55,7 +55,8 @@ func (p *Pages) usePassword(w http.ResponseWriter, r *http.Request) {
 		p.showSignIn(wait(w, err), r, is.Status, signInForm{Problem: is.Sentence + " " + is.Next, Name: shortened(name)})
 		return
 	case err == nil:
-		err = p.begin(w, r, arrival{user: User{Name: user.Name, Role: Role(user.Role)}, way: byPassword, said: fmt.Sprintf("as %s, by password", user.Role), ends: user.Generation, password: user.Password})
+		err = p.begin(w, r, arrival{user: User{Name: user.Name, Role: Role(user.Role)}, way: byPassword,
+			said: fmt.Sprintf("as %s, by password", user.Role), ends: user.Generation, password: user.Password})
 	}
 	p.home(w, r, err)
 }
@@ -75,12 +76,16 @@ type tooSoon time.Duration
 // Error says so.
 func (w tooSoon) Error() string { return "wait " + time.Duration(w).String() }
 
-var wrongPassword = problem{Status: http.StatusUnauthorized, Title: "You are not signed in", Sentence: "The name or the password is not right.", Next: "Type both again. An admin can invite you to choose another password."}
+var wrongPassword = problem{Status: http.StatusUnauthorized, Title: "You are not signed in",
+	Sentence: "The name or the password is not right.",
+	Next:     "Type both again. An admin can invite you to choose another password."}
 
 func tooOften(d time.Duration) problem {
 	return problem{
-		Status: http.StatusTooManyRequests, Title: "Wait a little", Sentence: "There were too many wrong passwords. payersync accepts none for now, not even the right one.",
-		Next: fmt.Sprintf("Wait %s, and type it again. A browser that you signed in with before need not wait.", exactly(d)),
+		Status: http.StatusTooManyRequests, Title: "Wait a little",
+		Sentence: "There were too many wrong passwords. payersync accepts none for now, not even the right one.",
+		Next: fmt.Sprintf("Wait %s, and type it again. A browser that you signed in with before need not wait.",
+			exactly(d)),
 	}
 }
 
@@ -97,7 +102,8 @@ func exactly(d time.Duration) string {
 	return minutes + " and " + rest
 }
 
-var busy = problem{Status: http.StatusServiceUnavailable, Title: "Wait a little", Sentence: "Too many people sign in at this moment.", Next: "Type the password again in a few seconds."}
+var busy = problem{Status: http.StatusServiceUnavailable, Title: "Wait a little",
+	Sentence: "Too many people sign in at this moment.", Next: "Type the password again in a few seconds."}
 
 // knock returns the user for a name and password. For an unknown name, its answer and duration are the same as for a
 // wrong password.
@@ -154,7 +160,8 @@ func (p *Pages) noteWrong(ctx context.Context, user *state.User) {
 		whose = user.Name
 	}
 	p.cfg.Door.later(func() {
-		p.noteRefusal(ctx, "password "+whose, state.Entry{Actor: "somebody", Action: "refuse to sign in", Subject: whose, Reason: "wrong password"})
+		p.noteRefusal(ctx, "password "+whose,
+			state.Entry{Actor: "somebody", Action: "refuse to sign in", Subject: whose, Reason: "wrong password"})
 	})
 }
 
@@ -175,8 +182,10 @@ func (p *Pages) noteRefusal(ctx context.Context, of string, e state.Entry) {
 
 // noInvitation is the answer to an invalid invitation.
 var noInvitation = problem{
-	Status: http.StatusGone, Title: "This invitation is used up", Sentence: "It was used before, was replaced by another one, or is older than three days.",
-	Next: "Sign in if you have chosen a password. Otherwise ask the person who invited you for another invitation.", Path: "/signin",
+	Status: http.StatusGone, Title: "This invitation is used up",
+	Sentence: "It was used before, was replaced by another one, or is older than three days.",
+	Next:     "Sign in if you have chosen a password. Otherwise ask the person who invited you for another invitation.",
+	Path:     "/signin",
 }
 
 // invitation is the content of the page to choose a password.
@@ -193,7 +202,8 @@ func (p *Pages) invited(w http.ResponseWriter, r *http.Request) {
 		p.refuse(w, r, nil, invitationProblem(err))
 		return
 	}
-	p.render(w, nil, http.StatusOK, "invited", "Choose a password", invitation{Name: user.Name, Least: office.ShortestPassword})
+	p.render(w, nil, http.StatusOK, "invited", "Choose a password",
+		invitation{Name: user.Name, Least: office.ShortestPassword})
 }
 
 func invitationProblem(err error) error {
@@ -213,12 +223,15 @@ func (p *Pages) useInvitation(w http.ResponseWriter, r *http.Request) {
 	}
 	hash, problem, err := p.chosen(r, user.Name)
 	if problem != "" {
-		p.render(w, nil, http.StatusUnprocessableEntity, "invited", "Problem: Choose a password", invitation{Name: user.Name, Least: office.ShortestPassword, Problem: problem})
+		p.render(w, nil, http.StatusUnprocessableEntity, "invited", "Problem: Choose a password",
+			invitation{Name: user.Name, Least: office.ShortestPassword, Problem: problem})
 		return
 	}
 	if err == nil {
 		err = p.begin(w, r, arrival{
-			user: User{Name: user.Name, Role: Role(user.Role)}, way: byPassword, said: fmt.Sprintf("as %s, by invitation", user.Role), note: "Your password is kept. You are signed in.", password: hash,
+			user: User{Name: user.Name, Role: Role(user.Role)}, way: byPassword,
+			said: fmt.Sprintf("as %s, by invitation", user.Role), note: "Your password is kept. You are signed in.",
+			password: hash,
 			use: func(tx *state.Tx) error {
 				return invitationProblem(p.users().UseInvitation(tx, token, user.Name, hash))
 			},
@@ -239,7 +252,8 @@ func (p *Pages) chosen(r *http.Request, name string) (hash connector.Secret, pro
 	hash, err = p.cfg.Door.passwords.Hash(r.Context(), password)
 	switch {
 	case errors.Is(err, office.ErrPasswordLength):
-		return hash, fmt.Sprintf("The password is too short or too long. Choose one of %d to %d characters.", office.ShortestPassword, office.LongestPassword), nil
+		return hash, fmt.Sprintf("The password is too short or too long. Choose one of %d to %d characters.",
+			office.ShortestPassword, office.LongestPassword), nil
 	case errors.Is(err, office.ErrHashing):
 		return hash, busy.Sentence + " " + busy.Next, nil
 	}

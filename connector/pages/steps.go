@@ -65,7 +65,8 @@ func (p *Pages) leadTo(s connector.Step) leads {
 // serves reports whether these pages have an address: limited users do not have all of them.
 func (p *Pages) serves(path string) bool {
 	page, _, _ := strings.Cut(strings.ReplaceAll(path, "?", "#"), "#")
-	return p.served[page] || slices.ContainsFunc([]string{"/todo/", "/plans/", "/payers/"}, func(of string) bool { return strings.HasPrefix(page, of) })
+	return p.served[page] || slices.ContainsFunc([]string{"/todo/", "/plans/", "/payers/"},
+		func(of string) bool { return strings.HasPrefix(page, of) })
 }
 
 // firstPage returns the page of the first step that has one.

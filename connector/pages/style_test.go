@@ -72,7 +72,8 @@ func TestColoursCanBeReadByDayAndByNight(t *testing.T) {
 		least        float64
 	}{
 		{"text", "ground", 4.5}, {"text", "raised", 4.5}, {"muted", "ground", 4.5}, {"muted", "raised", 4.5},
-		{"link", "ground", 4.5}, {"link", "raised", 4.5}, {"on-link", "link", 4.5}, {"border", "ground", 3}, {"border", "raised", 3},
+		{"link", "ground", 4.5}, {"link", "raised", 4.5}, {"on-link", "link", 4.5}, {"border", "ground", 3},
+		{"border", "raised", 3},
 	}
 	for _, kind := range []string{good, waits, stopped, bank, none} {
 		pairs = append(pairs, struct {
@@ -89,7 +90,8 @@ func TestColoursCanBeReadByDayAndByNight(t *testing.T) {
 			if text == "" || ground == "" {
 				t.Errorf("%s: there is no colour for %s on %s", name, p.text, p.ground)
 			} else if got := contrast(t, text, ground); got < p.least {
-				t.Errorf("%s: %s on %s has a contrast of %s, and needs %g", name, p.text, p.ground, fmt.Sprintf("%.2f", got), p.least)
+				t.Errorf("%s: %s on %s has a contrast of %s, and needs %g", name, p.text, p.ground, fmt.Sprintf("%.2f", got),
+					p.least)
 			}
 		}
 	}

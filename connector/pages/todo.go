@@ -58,7 +58,8 @@ func waysOnPages(r connector.Reason) (out []onItsPage) {
 			continue
 		}
 		if d := deedFor(w.Act); d != nil {
-			out = append(out, onItsPage{strings.TrimSuffix(cmp.Or(ownLabels[r][w.Act], d.label, d.facts().Title), "…"), w.Does + " " + w.Sends.Sentence()})
+			out = append(out, onItsPage{strings.TrimSuffix(cmp.Or(ownLabels[r][w.Act], d.label, d.facts().Title), "…"), w.Does +
+				" " + w.Sends.Sentence()})
 		}
 	}
 	return out
@@ -68,7 +69,8 @@ func waysOnPages(r connector.Reason) (out []onItsPage) {
 func (v *visit) reasonAsked() (connector.Reason, error) {
 	r := connector.Reason(v.PathValue("reason"))
 	if _, ok := connector.Reasons[r]; !ok {
-		return "", problem{Status: http.StatusNotFound, Title: "There is no such finding", Sentence: "No finding has this name.", Next: "Look for it in the list of findings."}
+		return "", problem{Status: http.StatusNotFound, Title: "There is no such finding",
+			Sentence: "No finding has this name.", Next: "Look for it in the list of findings."}
 	}
 	return r, nil
 }
@@ -81,7 +83,9 @@ func (v *visit) told() error {
 	}
 	ctx := v.Context()
 	later := v.filled("later") != ""
-	rows, err := v.ledger().AttentionPage(ctx, state.Filter{State: string(r), PutOff: map[bool]string{false: state.NotPutOff, true: state.OnlyPutOff}[later], Alone: true, Limit: rowsShown + 1}, placeAfter(v.filled("after")))
+	rows, err := v.ledger().AttentionPage(ctx,
+		state.Filter{State: string(r), PutOff: map[bool]string{false: state.NotPutOff, true: state.OnlyPutOff}[later],
+			Alone: true, Limit: rowsShown + 1}, placeAfter(v.filled("after")))
 	if err != nil {
 		return err
 	}
@@ -111,7 +115,10 @@ func (v *visit) told() error {
 		Rows     []toldRow
 		Pager    pager
 		At       time.Time
-	}{Reason: r, Title: office.ReasonTitle(r), Sentence: r.Sentence(), Cure: r.Next(), Who: r.Who().Title(), Acts: actsOn(r), Others: waysOnPages(r), Later: later, Toggle: v.with("after", "", "later", map[bool]string{false: "1", true: ""}[later]), Pager: v.page(next), At: v.pages.now()}
+	}{Reason: r, Title: office.ReasonTitle(r), Sentence: r.Sentence(), Cure: r.Next(), Who: r.Who().Title(),
+		Acts: actsOn(r), Others: waysOnPages(r), Later: later,
+		Toggle: v.with("after", "", "later", map[bool]string{false: "1", true: ""}[later]), Pager: v.page(next),
+		At: v.pages.now()}
 	if content.May = v.User.Role.May(Operator) && v.pages.cfg.Attention != nil; !content.May {
 		content.Acts = acts{}
 	}
@@ -169,7 +176,8 @@ func (v *visit) toldRows(rows []state.AttentionRow) ([]toldRow, error) {
 	var out []toldRow
 	for i, r := range rows {
 		id := records[i]
-		row := toldRow{ID: id.Connection + "/" + id.SourceID, Number: cmp.Or(known[id].Number, id.SourceID), Name: known[id].Name, Detail: r.Detail, Since: r.Since, Later: r.PutOff}
+		row := toldRow{ID: id.Connection + "/" + id.SourceID, Number: cmp.Or(known[id].Number, id.SourceID),
+			Name: known[id].Name, Detail: r.Detail, Since: r.Since, Later: r.PutOff}
 		switch {
 		case id.Connection != "":
 			row.Path = payerPath(id)
@@ -220,7 +228,8 @@ func (v *visit) settle() error {
 			note += fmt.Sprintf(" %s had this decision before.", number(before))
 		}
 		return v.done(note, todoPath(r))
-	case act == "retry" && may.Retry, act == "close" && may.Close, act == "give-up" && may.GiveUp, act == "later", act == "now":
+	case act == "retry" && may.Retry, act == "close" && may.Close, act == "give-up" && may.GiveUp, act == "later",
+		act == "now":
 	default:
 		return errNothingDone("This action does not end this finding.", "Open the page of this finding again.")
 	}
@@ -250,7 +259,8 @@ func (v *visit) settle() error {
 		if n == 0 {
 			return errNothingDone("The selected payers no longer have this finding.", "Open the page of this finding again.")
 		}
-		return v.done(fmt.Sprintf("Postponed until %s: %s. Nothing was sent. The finding is shown again then.", until.UTC().Format("2 Jan 2006 15:04 UTC"), connector.Plural(n, "payer")), todoPath(r))
+		return v.done(fmt.Sprintf("Postponed until %s: %s. Nothing was sent. The finding is shown again then.",
+			until.UTC().Format("2 Jan 2006 15:04 UTC"), connector.Plural(n, "payer")), todoPath(r))
 	case "now":
 		n, err := desk.TellNow(v.Context(), r, records, by)
 		v.changed()
@@ -288,7 +298,8 @@ func (v *visit) still(r connector.Reason, ids []string) (out []state.RecordID, g
 }
 
 // settling are the acts of the form.
-var settling = map[string]connector.Act{"retry": connector.ActRetry, "close": connector.ActClose, "give-up": connector.ActGiveUp}
+var settling = map[string]connector.Act{"retry": connector.ActRetry, "close": connector.ActClose,
+	"give-up": connector.ActGiveUp}
 
 // actDone is the result of an act on one payer.
 type actDone struct {
@@ -314,7 +325,8 @@ func (v *visit) say(act string, ids []state.RecordID, reason string) (out []actD
 
 // ours returns an error unless it is an answer about one payer.
 func (v *visit) ours(err error) error {
-	for _, answer := range []error{syncer.ErrNothingToClose, syncer.ErrLeftOut, office.ErrGivenUp, office.ErrNoSuchRecord, state.ErrNoRecord} {
+	for _, answer := range []error{syncer.ErrNothingToClose, syncer.ErrLeftOut, office.ErrGivenUp, office.ErrNoSuchRecord,
+		state.ErrNoRecord} {
 		if errors.Is(err, answer) {
 			return nil
 		}
@@ -366,7 +378,8 @@ func (v *visit) exportTold() error {
 		return err
 	}
 	if !v.pages.exporting.TryLock() {
-		return problem{Status: http.StatusConflict, Title: "The file was not made", Sentence: "Another one is being made just now.", Next: "Wait a few seconds, go back, and try again."}
+		return problem{Status: http.StatusConflict, Title: "The file was not made",
+			Sentence: "Another one is being made just now.", Next: "Wait a few seconds, go back, and try again."}
 	}
 	defer v.pages.exporting.Unlock()
 	var cells [][]string
@@ -380,11 +393,13 @@ func (v *visit) exportTold() error {
 			return err
 		}
 		for i, row := range rows {
-			cells = append(cells, []string{some[i].Connection, some[i].SourceID, row.Number, row.Name, string(r), row.Detail, row.Since, r.Next()})
+			cells = append(cells, []string{some[i].Connection, some[i].SourceID, row.Number, row.Name, string(r), row.Detail,
+				row.Since, r.Next()})
 		}
 	}
 	if err := v.ledger().Do(v.Context(), func(tx *state.Tx) error {
-		return tx.Audit(state.Entry{Actor: v.User.Name, Action: "export to do", Subject: connector.Plural(len(cells), "record"), Reason: string(r)})
+		return tx.Audit(state.Entry{Actor: v.User.Name, Action: "export to do",
+			Subject: connector.Plural(len(cells), "record"), Reason: string(r)})
 	}); err != nil {
 		return err
 	}

@@ -48,15 +48,19 @@ func TestWhatWaitsIsGroupedByReasonAndGivenUpByWhoeverMay(t *testing.T) {
 	if len(ids) == 0 {
 		t.Fatal("nobody can be ticked")
 	}
-	holds(t, operator.post("/todo/email_malformed", http.StatusUnprocessableEntity, "act", "give-up", "reason", "cash"), "No payer was selected")
-	holds(t, operator.post("/todo/email_malformed", http.StatusUnprocessableEntity, "act", "give-up", "id", ids[0]), "A reason is missing")
-	holds(t, operator.post("/todo/email_malformed", http.StatusUnprocessableEntity, "act", "retry", "id", ids[0]), "does not end this finding")
+	holds(t, operator.post("/todo/email_malformed", http.StatusUnprocessableEntity, "act", "give-up", "reason", "cash"),
+		"No payer was selected")
+	holds(t, operator.post("/todo/email_malformed", http.StatusUnprocessableEntity, "act", "give-up", "id", ids[0]),
+		"A reason is missing")
+	holds(t, operator.post("/todo/email_malformed", http.StatusUnprocessableEntity, "act", "retry", "id", ids[0]),
+		"does not end this finding")
 	page = operator.post("/todo/email_malformed", http.StatusOK, "act", "give-up", "id", ids[0], "reason", "pays in cash")
 	holds(t, page, "Given up: 1 payer.")
 	if _, source, _ := strings.Cut(ids[0], "/"); h.logged(1) != "olga give record up "+source+": pays in cash" {
 		t.Errorf("the audit log says %q", h.logged(1))
 	}
-	holds(t, operator.post("/todo/email_malformed", http.StatusOK, "act", "give-up", "id", ids[0], "reason", "once more"), "Nothing was changed. 1 no longer had this finding.")
+	holds(t, operator.post("/todo/email_malformed", http.StatusOK, "act", "give-up", "id", ids[0], "reason", "once more"),
+		"Nothing was changed. 1 no longer had this finding.")
 	if got := h.logged(1); strings.Contains(got, "once more") {
 		t.Errorf("a form that was out of date acted: %s", got)
 	}
@@ -69,15 +73,18 @@ func TestARefusedPayerIsTriedAgainAloneOrWithAllTheOthers(t *testing.T) {
 	records := must(h.ledger.Records(t.Context(), state.RecordFilter{Payers: true, Limit: 3}))(t)
 	h.do(func(tx *state.Tx) error {
 		for _, r := range records {
-			tx.Explain(state.Payer{Connection: r.Connection, SourceID: r.SourceID}, state.TopicLink, connector.ReasonRejected, "Refused: the name is too long.")
+			tx.Explain(state.Payer{Connection: r.Connection, SourceID: r.SourceID}, state.TopicLink, connector.ReasonRejected,
+				"Refused: the name is too long.")
 		}
 		return nil
 	})
 	operator := h.enter("olga", pages.Operator)
 	page := operator.get("/todo/rejected", http.StatusOK)
 	holds(t, page, "Try again all 3", "The billing service refused the payer")
-	holds(t, operator.post("/todo/rejected", http.StatusOK, "act", "retry", "id", ticked(page)[0]), "The next run tries 1 payer again. Nothing was sent yet.")
-	holds(t, operator.post("/todo/rejected", http.StatusOK, "act", "retry-all"), "The next run tries 2 payers again.", "1 had this decision before.")
+	holds(t, operator.post("/todo/rejected", http.StatusOK, "act", "retry", "id", ticked(page)[0]),
+		"The next run tries 1 payer again. Nothing was sent yet.")
+	holds(t, operator.post("/todo/rejected", http.StatusOK, "act", "retry-all"), "The next run tries 2 payers again.",
+		"1 had this decision before.")
 	if got := h.logged(1); !strings.HasPrefix(got, "olga retry records 2 records: rejected") {
 		t.Errorf("the audit log says %q", got)
 	}
@@ -91,10 +98,12 @@ func row(number, name string) string { return number + "," + name + ",,nonsense,
 func TestAGroupIsExportedForWhoKeepsTheBooksAndRunsNoFormula(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	h.books([]byte(header + row("=1+1", `"=HYPERLINK(""x"")"`) + row("A2", "<script>alert(1)</script>") + row("A3", strings.Repeat("\u202eä", 120))))
+	h.books([]byte(header + row("=1+1", `"=HYPERLINK(""x"")"`) + row("A2", "<script>alert(1)</script>") +
+		row("A3", strings.Repeat("\u202eä", 120))))
 	h.run(true)
 	operator := h.enter("olga", pages.Operator)
-	for _, m := range regexp.MustCompile(`href="/todo/(\w+)"`).FindAllStringSubmatch(operator.get("/", http.StatusOK), -1) {
+	for _, m := range regexp.MustCompile(`href="/todo/(\w+)"`).FindAllStringSubmatch(operator.get("/", http.StatusOK),
+		-1) {
 		page := operator.get("/todo/"+m[1], http.StatusOK)
 		file := operator.get("/todo/"+m[1]+"/export", http.StatusOK)
 		if strings.Contains(page, "<script>alert") {
@@ -160,7 +169,8 @@ func TestSomethingIsPutOffWithANoteAndShownAgain(t *testing.T) {
 	if got := h.logged(1); got != "olga put off "+id+", email_malformed: she calls on Friday" {
 		t.Errorf("the audit log says %q", got)
 	}
-	holds(t, v.get("/", http.StatusOK), `Postponed: <a href="/todo/email_malformed?later=1">1 The e-mail address is mistyped</a>`)
+	holds(t, v.get("/", http.StatusOK),
+		`Postponed: <a href="/todo/email_malformed?later=1">1 The e-mail address is mistyped</a>`)
 	page = v.get(group+"?later=1", http.StatusOK)
 	holds(t, page, "put off until", "she calls on Friday", "olga", "Show again now")
 	if got := ticked(page); len(got) != 1 || got[0] != id {

@@ -45,7 +45,8 @@ func (v *visit) users() error {
 func (v *visit) role() (Role, error) {
 	role := Role(v.filled("role"))
 	if !slices.Contains(Roles, role) {
-		return "", problem{Status: http.StatusUnprocessableEntity, Title: "Choose a role", Sentence: "Nothing was changed: the form named no role.", Next: "Go back, and choose one."}
+		return "", problem{Status: http.StatusUnprocessableEntity, Title: "Choose a role",
+			Sentence: "Nothing was changed: the form named no role.", Next: "Go back, and choose one."}
 	}
 	return role, nil
 }
@@ -70,7 +71,8 @@ func (v *visit) limited() ([]string, error) {
 	ticked := v.PostForm["connection"]
 	for _, name := range ticked {
 		if !slices.Contains(v.pages.cfg.Connections, name) {
-			return nil, problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was changed", Sentence: "There is no connection of this name.", Next: "Go back, and tick those that there are."}
+			return nil, problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was changed",
+				Sentence: "There is no connection of this name.", Next: "Go back, and tick those that there are."}
 		}
 	}
 	return slices.Compact(slices.Sorted(slices.Values(ticked))), nil
@@ -96,7 +98,9 @@ func (v *visit) invite() error {
 func (v *visit) inviteAs(name string, role Role, to []string) error {
 	path, err := v.pages.users().Invite(v.Context(), name, string(role), to, v.User.Name)
 	if errors.Is(err, office.ErrUserName) {
-		return problem{Status: http.StatusUnprocessableEntity, Title: "The name cannot be used", Sentence: "Nothing was changed: " + err.Error() + ".", Next: "Go back, and choose another name; an e-mail address will do."}
+		return problem{Status: http.StatusUnprocessableEntity, Title: "The name cannot be used",
+			Sentence: "Nothing was changed: " + err.Error() + ".",
+			Next:     "Go back, and choose another name; an e-mail address will do."}
 	}
 	if err != nil {
 		return err
@@ -118,7 +122,9 @@ func (v *visit) base() string {
 func (v *visit) namedUser() (*state.User, error) {
 	user, err := v.ledger().User(v.Context(), v.PathValue("name"))
 	if err == nil && user == nil {
-		err = problem{Status: http.StatusNotFound, Title: "There is no such user", Sentence: "No user with this name signs in with a password.", Next: "The list of users shows all users.", Path: "/settings/users"}
+		err = problem{Status: http.StatusNotFound, Title: "There is no such user",
+			Sentence: "No user with this name signs in with a password.", Next: "The list of users shows all users.",
+			Path: "/settings/users"}
 	}
 	return user, err
 }
@@ -172,12 +178,14 @@ func (v *visit) changeUser() error {
 		err = users.Remove(v.Context(), user.Name, v.User.Name, false)
 		note = user.Name + " is no longer a user. All sessions of that person have ended."
 	default:
-		return problem{Status: http.StatusBadRequest, Title: "Nothing was changed", Sentence: "The form has no action.", Next: "Open the user, and use one of the buttons."}
+		return problem{Status: http.StatusBadRequest, Title: "Nothing was changed", Sentence: "The form has no action.",
+			Next: "Open the user, and use one of the buttons."}
 	}
 	if errors.Is(err, office.ErrLastAdmin) {
 		return problem{
-			Status: http.StatusConflict, Title: "The last admin stays", Sentence: "No other admin with a password sees all connections, so nobody could manage users. Nothing was changed.",
-			Next: "Give somebody else the role first.", Path: "/settings/users",
+			Status: http.StatusConflict, Title: "The last admin stays",
+			Sentence: "No other admin with a password sees all connections, so nobody could manage users. Nothing was changed.",
+			Next:     "Give somebody else the role first.", Path: "/settings/users",
 		}
 	}
 	if err != nil {
@@ -197,7 +205,9 @@ func (v *visit) hasPassword() error {
 	if v.way == byPassword {
 		return nil
 	}
-	return problem{Status: http.StatusConflict, Title: "There is no password to type", Sentence: "You signed in by a sign-in link or by a provider.", Next: "If a recent sign-in is needed, sign out and sign in again."}
+	return problem{Status: http.StatusConflict, Title: "There is no password to type",
+		Sentence: "You signed in by a sign-in link or by a provider.",
+		Next:     "If a recent sign-in is needed, sign out and sign in again."}
 }
 
 // typed shows a form for passwords once more, with the mistake.
@@ -215,7 +225,8 @@ func (v *visit) typed(page, title string, err error) error {
 	if is == wrongPassword {
 		sentence = "The password is not right. Type it once more."
 	}
-	v.pages.render(wait(v.w, err), v, status, page, "Problem: "+title, passwordForm{Problem: sentence, Least: office.ShortestPassword})
+	v.pages.render(wait(v.w, err), v, status, page, "Problem: "+title,
+		passwordForm{Problem: sentence, Least: office.ShortestPassword})
 	return nil
 }
 
@@ -272,7 +283,8 @@ func (v *visit) again() error {
 	back := v.pages.logins.GetString(v.Context(), keyBack)
 	back = cmp.Or(back, "/")
 	err = v.pages.begin(v.w, v.Request, arrival{
-		user: v.User, way: byPassword, note: "Your password is confirmed. Now repeat the action.", said: fmt.Sprintf("as %s, by password once more", user.Role), ends: user.Generation, password: user.Password,
+		user: v.User, way: byPassword, note: "Your password is confirmed. Now repeat the action.",
+		said: fmt.Sprintf("as %s, by password once more", user.Role), ends: user.Generation, password: user.Password,
 	})
 	if err == nil {
 		http.Redirect(v.w, v.Request, back, http.StatusSeeOther) //nolint:gosec // back is a page of ours, kept with the login

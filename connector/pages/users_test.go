@@ -63,28 +63,33 @@ func TestAnInvitationLetsSomebodyChooseAPasswordOnce(t *testing.T) {
 	if !strings.HasPrefix(link, "/signin/invited/") {
 		t.Fatalf("the page shows no invitation:\n%s", page)
 	}
-	if again := admin.get("/settings/users", http.StatusOK); strings.Contains(again, "/signin/invited/") || !strings.Contains(again, "Invited") {
+	if again := admin.get("/settings/users", http.StatusOK); strings.Contains(again, "/signin/invited/") ||
+		!strings.Contains(again, "Invited") {
 		t.Errorf("the invitation is shown twice, or is not told of:\n%s", again)
 	}
 	anna := h.stranger()
 	for range 3 { // a preview, a scanner and the person herself
 		holds(t, anna.get(link, http.StatusOK), "anna", "12 characters")
 	}
-	for _, wrong := range [][]string{{"short", "short"}, {goodPassword, "another one entirely"}, {"", ""}, {"anna anna anna", "anna anna anna"}} {
+	for _, wrong := range [][]string{{"short", "short"}, {goodPassword, "another one entirely"}, {"", ""},
+		{"anna anna anna", "anna anna anna"}} {
 		anna.post(link, http.StatusUnprocessableEntity, "password", wrong[0], "again", wrong[1])
 	}
 	anna.post(strings.Replace(link, "invited", "once", 1), http.StatusGone) // it is no link that signs in
-	holds(t, anna.post(link, http.StatusOK, "password", goodPassword, "again", goodPassword), "<bdi>anna</bdi>, operator", "Your password is kept")
+	holds(t, anna.post(link, http.StatusOK, "password", goodPassword, "again", goodPassword), "<bdi>anna</bdi>, operator",
+		"Your password is kept")
 	anna.get(link, http.StatusGone)
 	h.stranger().post(link, http.StatusGone, "password", goodPassword, "again", goodPassword)
 	holds(t, h.knows(" ANNA ", goodPassword).get("/runs", http.StatusOK), "<bdi>anna</bdi>, operator")
 	log := h.logged(20)
-	for _, want := range []string{"ida invite a user anna as operator", "anna choose a password by invitation: ", "anna sign in as operator, by invitation", "anna sign in as operator, by password"} {
+	for _, want := range []string{"ida invite a user anna as operator", "anna choose a password by invitation: ",
+		"anna sign in as operator, by invitation", "anna sign in as operator, by password"} {
 		if !strings.Contains(log, want) {
 			t.Errorf("the audit log lacks %q:\n%s", want, log)
 		}
 	}
-	if files := h.bytes(); bytes.Contains(files, []byte(goodPassword)) || bytes.Contains(files, []byte("argon2id")) || bytes.Contains(files, []byte(strings.TrimPrefix(link, "/signin/invited/"))) {
+	if files := h.bytes(); bytes.Contains(files, []byte(goodPassword)) || bytes.Contains(files, []byte("argon2id")) ||
+		bytes.Contains(files, []byte(strings.TrimPrefix(link, "/signin/invited/"))) {
 		t.Error("the ledger holds a password, its hash, or an invitation in the clear")
 	}
 }
@@ -126,12 +131,14 @@ func TestAfterFiveWrongPasswordsANameWaitsAndLonger(t *testing.T) {
 		const there, elsewhere = "203.0.113.9", "198.51.100.7"
 		for _, name := range []string{"ada", "nobody"} { // and nobody can tell the two
 			for i := range 5 {
-				if w := typed(p, elsewhere, name, "a wrong password"); w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), "The name or the password is not right") {
+				if w := typed(p, elsewhere, name, "a wrong password"); w.Code != http.StatusUnauthorized ||
+					!strings.Contains(w.Body.String(), "The name or the password is not right") {
 					t.Errorf("wrong password %d of %s is answered %d", i+1, name, w.Code)
 				}
 			}
 			w := typed(p, elsewhere, name, goodPassword)
-			if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "30" || !strings.Contains(w.Body.String(), "Wait 30 seconds") {
+			if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "30" ||
+				!strings.Contains(w.Body.String(), "Wait 30 seconds") {
 				t.Errorf("the sixth of %s is answered %d, after %q:\n%s", name, w.Code, w.Header().Get("Retry-After"), w.Body)
 			}
 		}
@@ -172,7 +179,8 @@ func TestANewBrowserInTheNetworkOfAnAttackIsToldExactlyHowLongItWaits(t *testing
 		if w.Code != http.StatusTooManyRequests || err != nil || left > 15*60 || left < 60 {
 			t.Fatalf("during the attack the right password is answered %d, after %q", w.Code, w.Header().Get("Retry-After"))
 		}
-		if says := fmt.Sprintf("Wait %d minutes and %d seconds, and type it again.", left/60, left%60); !strings.Contains(w.Body.String(), says) {
+		if says := fmt.Sprintf("Wait %d minutes and %d seconds, and type it again.", left/60,
+			left%60); !strings.Contains(w.Body.String(), says) {
 			t.Errorf("the page does not say %q:\n%s", says, w.Body)
 		}
 		time.Sleep(time.Duration(left) * time.Second)
@@ -223,7 +231,8 @@ func TestWrongPasswordsAreALineAMinuteOfTheAuditLog(t *testing.T) {
 		typed(p, "203.0.113.9", "ada", "a wrong password")
 		synctest.Wait()
 		log := h.logged(20)
-		if n := strings.Count(log, "somebody refuse to sign in ada"); n != 2 || !strings.Contains(log, "wrong password; 40 times since the line before") {
+		if n := strings.Count(log, "somebody refuse to sign in ada"); n != 2 ||
+			!strings.Contains(log, "wrong password; 40 times since the line before") {
 			t.Errorf("%d lines of ada:\n%s", n, log)
 		}
 		if n := strings.Count(log, "a name that is nobody"); n != 1 || strings.Contains(log, "typed into") {
@@ -264,9 +273,12 @@ func TestAnotherRoleOrPasswordEndsAllOtherLogins(t *testing.T) {
 		}
 	}
 	one, other := h.knows("anna", goodPassword), h.knows("anna", goodPassword)
-	one.post("/settings/password", http.StatusUnprocessableEntity, "current", "a wrong password", "password", "another good password", "again", "another good password")
-	one.post("/settings/password", http.StatusUnprocessableEntity, "current", goodPassword, "password", "another good password", "again", "another bad password")
-	holds(t, one.post("/settings/password", http.StatusOK, "current", goodPassword, "password", "another good password", "again", "another good password"), "Your password is changed")
+	one.post("/settings/password", http.StatusUnprocessableEntity, "current", "a wrong password", "password",
+		"another good password", "again", "another good password")
+	one.post("/settings/password", http.StatusUnprocessableEntity, "current", goodPassword, "password",
+		"another good password", "again", "another bad password")
+	holds(t, one.post("/settings/password", http.StatusOK, "current", goodPassword, "password", "another good password",
+		"again", "another good password"), "Your password is changed")
 	one.get("/runs", http.StatusOK)
 	other.get("/runs", http.StatusUnauthorized)
 	h.stranger().post("/signin", http.StatusUnauthorized, "name", "anna", "password", goodPassword)
@@ -304,7 +316,9 @@ func TestWhatCannotBeUndoneAsksForThePasswordAgain(t *testing.T) {
 		}
 		own := c
 		c = linked // who came by a link has no password to type
-		if w := post("/settings/users/anna", role); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "Make a new link on the machine that runs payersync, open the pages with it, and do it then.") {
+		if w := post("/settings/users/anna", role); w.Code != http.StatusForbidden ||
+			!strings.Contains(w.Body.String(),
+				"Make a new link on the machine that runs payersync, open the pages with it, and do it then.") {
 			t.Errorf("by a link the answer is %d:\n%s", w.Code, w.Body)
 		}
 		c = own
@@ -312,7 +326,8 @@ func TestWhatCannotBeUndoneAsksForThePasswordAgain(t *testing.T) {
 			t.Errorf("a wrong password is answered %d", w.Code)
 		}
 		w = post("/again", url.Values{"password": {goodPassword}})
-		if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/settings/users/anna" || len(w.Result().Cookies()) != 2 || w.Result().Cookies()[0].Value == c.Value {
+		if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/settings/users/anna" ||
+			len(w.Result().Cookies()) != 2 || w.Result().Cookies()[0].Value == c.Value {
 			t.Fatalf("the right one is answered %d, to %q:\n%s", w.Code, w.Header().Get("Location"), w.Body)
 		}
 		old := c
@@ -331,7 +346,9 @@ func TestNobodyIsSentElsewhereAfterSigningIn(t *testing.T) {
 	h := newHouse(t)
 	h.choose("ida", pages.Admin)
 	for _, more := range []string{"?next=//evil.example", "?back=https://evil.example", "?to=/\\evil.example"} {
-		r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/signin"+more, strings.NewReader(url.Values{"name": {"ida"}, "password": {goodPassword}, "next": {"//evil.example"}, "back": {"//evil.example"}}.Encode()))
+		r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/signin"+more,
+			strings.NewReader(url.Values{"name": {"ida"}, "password": {goodPassword}, "next": {"//evil.example"},
+				"back": {"//evil.example"}}.Encode()))
 		r.Host = "127.0.0.1:8070"
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		w := httptest.NewRecorder()
@@ -352,7 +369,8 @@ func TestWhoSavedAMappingVersionDoesNotApproveItsPlan(t *testing.T) {
 	judge := func(p http.Handler, name string) *httptest.ResponseRecorder {
 		link := h.link(name, pages.Admin)
 		c := request{method: http.MethodPost, path: link}.to(t, p).Result().Cookies()[0]
-		r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, fmt.Sprintf("/plans/%d", plan.ID), strings.NewReader(url.Values{"reads": {whole.Reads}, "do": {"all"}}.Encode()))
+		r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, fmt.Sprintf("/plans/%d", plan.ID),
+			strings.NewReader(url.Values{"reads": {whole.Reads}, "do": {"all"}}.Encode()))
 		r.Host = "127.0.0.1:8070"
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		r.AddCookie(c)
@@ -367,7 +385,8 @@ func TestWhoSavedAMappingVersionDoesNotApproveItsPlan(t *testing.T) {
 	}
 	version := must(h.ledger.FindMapping(context.Background(), plan.Mapping))(t)
 	h.do(func(tx *state.Tx) error { // and so is who saved it on the page, and another person's run used first
-		return tx.Audit(state.Entry{Actor: "sam", Action: state.MappingSaved, Subject: sample + " none to " + version.Hash[:state.MappingMark], Reason: "a test"})
+		return tx.Audit(state.Entry{Actor: "sam", Action: state.MappingSaved, Subject: sample + " none to " +
+			version.Hash[:state.MappingMark], Reason: "a test"})
 	})
 	if w := judge(p, "Sam"); w.Code != http.StatusForbidden {
 		t.Errorf("who saved it on the page is answered %d", w.Code)

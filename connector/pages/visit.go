@@ -41,7 +41,8 @@ func (v *visit) showAs(status int, name, title string, content any) error {
 func (v *visit) done(note, to string) error {
 	v.pages.logins.Put(v.Context(), keyNote, note)
 	if err := v.keep(); err != nil {
-		v.pages.cfg.Report(Event{Route: v.Pattern, User: v.User.Name, Status: http.StatusSeeOther, Err: err}) // the act is done all the same
+		// the act is done all the same
+		v.pages.cfg.Report(Event{Route: v.Pattern, User: v.User.Name, Status: http.StatusSeeOther, Err: err})
 	}
 	http.Redirect(v.w, v.Request, to, http.StatusSeeOther) //nolint:gosec // to is a page of ours: its first segment is never from outside
 	return nil
@@ -126,7 +127,9 @@ func since(stored string) time.Time {
 func (v *visit) why() (string, error) {
 	reason := v.filled("reason")
 	if utf8.RuneCountInString(reason) > office.LongestReason {
-		return "", problem{Status: http.StatusUnprocessableEntity, Title: "The reason is too long", Sentence: fmt.Sprintf("Nothing was changed: a reason has at most %d letters.", office.LongestReason), Next: "Go back, and shorten it."}
+		return "", problem{Status: http.StatusUnprocessableEntity, Title: "The reason is too long",
+			Sentence: fmt.Sprintf("Nothing was changed: a reason has at most %d letters.", office.LongestReason),
+			Next:     "Go back, and shorten it."}
 	}
 	return reason, nil
 }
@@ -144,7 +147,8 @@ func (v *visit) reason() (string, error) {
 		return "", err
 	}
 	if reason == "" {
-		return "", problem{Status: http.StatusUnprocessableEntity, Title: "A reason is missing", Sentence: "Nothing was changed: the audit log needs a reason.", Next: "Go back, and write a reason in a few words."}
+		return "", problem{Status: http.StatusUnprocessableEntity, Title: "A reason is missing",
+			Sentence: "Nothing was changed: the audit log needs a reason.", Next: "Go back, and write a reason in a few words."}
 	}
 	return reason, nil
 }

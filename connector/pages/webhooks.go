@@ -59,7 +59,8 @@ func (v *visit) webhooks() error {
 	if err != nil {
 		return err
 	}
-	warnings, err := v.pages.look(ctx, condition.WebhooksSilent, condition.SubscriptionChanged, condition.RotationUnfinished, condition.EventsUnclear, condition.EventTypeUnknown)
+	warnings, err := v.pages.look(ctx, condition.WebhooksSilent, condition.SubscriptionChanged,
+		condition.RotationUnfinished, condition.EventsUnclear, condition.EventTypeUnknown)
 	if err != nil {
 		return err
 	}
@@ -94,20 +95,24 @@ func (v *visit) webhooks() error {
 		MaySubscribe bool
 	}{rows, since(last.Since), filters, in != "" || before != 0, warnings, facts.Expected, facts.ShownAt, v.page(next),
 		refused, office.RefusalsShown, v.User.Role.May(Operator) && v.deliveries().Try != nil,
-		facts.Problem != "" && !facts.Closed(), facts.Shown, v.User.Role.May(Operator) && v.pages.cfg.Attention != nil, v.User.Role.May(Admin) && v.deliveries().Subscribe != nil})
+		facts.Problem != "" && !facts.Closed(), facts.Shown, v.User.Role.May(Operator) && v.pages.cfg.Attention != nil,
+		v.User.Role.May(Admin) && v.deliveries().Subscribe != nil})
 }
 
 // sendTest sends a signed test delivery over the path of real deliveries.
 func (v *visit) sendTest() error {
 	if v.deliveries().Try == nil {
-		return problem{Status: http.StatusConflict, Title: "No test was sent", Sentence: "No webhook is configured, so there is no address to send to.", Next: "The operator of payersync sets billing.webhook.", Path: "/webhooks"}
+		return problem{Status: http.StatusConflict, Title: "No test was sent",
+			Sentence: "No webhook is configured, so there is no address to send to.",
+			Next:     "The operator of payersync sets billing.webhook.", Path: "/webhooks"}
 	}
 	tested, err := v.deliveries().SendTest(v.Context(), v.User.Name)
 	switch {
 	case err != nil:
 		return err
 	case !tested.OK:
-		return problem{Status: http.StatusBadGateway, Title: "The test delivery did not arrive", Sentence: asSentence(tested.Detail), Next: asSentence(tested.Next), Path: "/webhooks"}
+		return problem{Status: http.StatusBadGateway, Title: "The test delivery did not arrive",
+			Sentence: asSentence(tested.Detail), Next: asSentence(tested.Next), Path: "/webhooks"}
 	}
 	return v.done(asSentence(tested.Detail), "/webhooks")
 }
@@ -118,20 +123,28 @@ func (v *visit) leaveSubscription() error {
 	if err != nil {
 		return err
 	}
-	if _, err := v.acts().Perform(v.Context(), office.Decision{Act: connector.ActCloseSubscription}, v.by(reason)); err != nil {
-		return problem{Status: http.StatusConflict, Title: "Nothing was changed", Sentence: "The subscription has no finding any more, or somebody already decided this.", Next: "Open it again.", Path: "/webhooks", err: err}
+	if _, err := v.acts().Perform(v.Context(), office.Decision{Act: connector.ActCloseSubscription},
+		v.by(reason)); err != nil {
+		return problem{Status: http.StatusConflict, Title: "Nothing was changed",
+			Sentence: "The subscription has no finding any more, or somebody already decided this.", Next: "Open it again.",
+			Path: "/webhooks", err: err}
 	}
-	return v.done("The subscription stays as it is. Nothing was sent. Until it is back, only the sweep finds changes.", "/webhooks")
+	return v.done("The subscription stays as it is. Nothing was sent. Until it is back, only the sweep finds changes.",
+		"/webhooks")
 }
 
 // subscribeAgain asks the billing service to send webhooks again.
 func (v *visit) subscribeAgain() error {
 	done, err := v.acts().Perform(v.Context(), office.Decision{Act: connector.ActSubscribe}, v.by(""))
 	if errors.Is(err, office.ErrNoWebhook) {
-		return problem{Status: http.StatusConflict, Title: "Nothing was changed", Sentence: "No webhook is configured, so there is no address to subscribe.", Next: "The operator of payersync sets billing.webhook.", Path: "/webhooks"}
+		return problem{Status: http.StatusConflict, Title: "Nothing was changed",
+			Sentence: "No webhook is configured, so there is no address to subscribe.",
+			Next:     "The operator of payersync sets billing.webhook.", Path: "/webhooks"}
 	}
 	if err != nil {
-		return problem{Status: http.StatusBadGateway, Title: "The action failed", Sentence: "The billing service refused the subscription, or its answer got lost. See the log of payersync.", Next: "Try again in some minutes. If it stays, ask the operator of payersync.", Path: "/webhooks", err: err}
+		return problem{Status: http.StatusBadGateway, Title: "The action failed",
+			Sentence: "The billing service refused the subscription, or its answer got lost. See the log of payersync.",
+			Next:     "Try again in some minutes. If it stays, ask the operator of payersync.", Path: "/webhooks", err: err}
 	}
 	return v.done(done.Says, "/webhooks")
 }
@@ -152,8 +165,9 @@ func deliveryPath(key string) string { return "/webhooks/" + url.PathEscape(key)
 
 // noDelivery is the answer for an unknown delivery.
 var noDelivery = problem{
-	Status: http.StatusNotFound, Title: "There is no such delivery", Sentence: "No delivery has this key. It may have been deleted by age.",
-	Next: "Look for it in the list of deliveries.",
+	Status: http.StatusNotFound, Title: "There is no such delivery",
+	Sentence: "No delivery has this key. It may have been deleted by age.",
+	Next:     "Look for it in the list of deliveries.",
 }
 
 // shownDelivery is one delivery, as its page shows it.
@@ -177,7 +191,8 @@ func (v *visit) showDelivery(body string) error {
 	if err != nil {
 		return err
 	}
-	s := shownDelivery{StoredDelivery: d, Erased: len(raw) == 0, Body: body, MayRead: v.User.Role.May(Operator), MaySee: v.User.Role.May(Admin)}
+	s := shownDelivery{StoredDelivery: d, Erased: len(raw) == 0, Body: body, MayRead: v.User.Role.May(Operator),
+		MaySee: v.User.Role.May(Admin)}
 	s.Members, _ = billing.EventMembers(raw) // what is no object has none, and its detail says so
 	s.Waits = d.State == string(connector.InboxQuarantined) || d.State == string(connector.InboxParked)
 	return v.show("delivery", "One delivery", s)
@@ -207,10 +222,13 @@ func (v *visit) replay() error {
 	case errors.Is(err, office.ErrNoDelivery):
 		return noDelivery
 	case errors.Is(err, office.ErrAboutNobody):
-		return problem{Status: http.StatusConflict, Title: "There is nothing to read", Sentence: "The delivery names neither a customer nor a mandate. Nothing was changed.", Next: "Close it if nobody needs it."}
+		return problem{Status: http.StatusConflict, Title: "There is nothing to read",
+			Sentence: "The delivery names neither a customer nor a mandate. Nothing was changed.",
+			Next:     "Close it if nobody needs it."}
 	case errors.As(err, &unclear):
 		return problem{
-			Status: http.StatusConflict, Title: "payersync still cannot read it", Sentence: unclear.Detail + " Nothing was changed.",
+			Status: http.StatusConflict, Title: "payersync still cannot read it", Sentence: unclear.Detail +
+				" Nothing was changed.",
 			Next: "Close it: the sweep finds the change. Or the operator of payersync sets billing.webhook.event_paths; the shapes of the deliveries propose values.", Do: connector.DoShapes,
 		}
 	case err != nil:
@@ -226,13 +244,15 @@ func (v *visit) closeDelivery() error {
 	if err != nil {
 		return err
 	}
-	out, err := v.acts().Perform(v.Context(), office.Decision{Act: connector.ActCloseDelivery, Delivery: v.PathValue("key")}, v.by(reason))
+	out, err := v.acts().Perform(v.Context(),
+		office.Decision{Act: connector.ActCloseDelivery, Delivery: v.PathValue("key")}, v.by(reason))
 	var not office.NotWaitingError
 	switch {
 	case errors.Is(err, office.ErrNoDelivery):
 		return noDelivery
 	case errors.As(err, &not):
-		return problem{Status: http.StatusConflict, Title: "It needs no decision", Sentence: "Somebody has handled the delivery. Nothing was changed.", Next: "Open it again."}
+		return problem{Status: http.StatusConflict, Title: "It needs no decision",
+			Sentence: "Somebody has handled the delivery. Nothing was changed.", Next: "Open it again."}
 	case err != nil:
 		return err
 	case !out.News:
@@ -245,5 +265,6 @@ func (v *visit) deliveries() *office.Deliveries { return v.pages.cfg.Deliveries 
 
 // unread is the state of a kept delivery if no webhook is configured.
 func unread(string, string, []byte) []state.Delivery {
-	return []state.Delivery{{State: connector.InboxQuarantined, Detail: "No webhook is configured, so payersync cannot read it."}}
+	return []state.Delivery{{State: connector.InboxQuarantined,
+		Detail: "No webhook is configured, so payersync cannot read it."}}
 }

@@ -39,7 +39,8 @@ func TestADeliveryThatIsNotUnderstoodIsLookedAtReadAgainAndClosed(t *testing.T) 
 	t.Parallel()
 	h := newHouse(t)
 	const hostile = `{"who":{"ref":"<script>alert(1)</script>"},"name":"Ada"}`
-	h.receive(state.Delivery{Key: "event:e1#1", Type: "<b>odd</b>", State: connector.InboxQuarantined, Detail: "It names no customer.", Body: []byte(hostile)})
+	h.receive(state.Delivery{Key: "event:e1#1", Type: "<b>odd</b>", State: connector.InboxQuarantined,
+		Detail: "It names no customer.", Body: []byte(hostile)})
 	viewer, admin := h.enter("vera", pages.Viewer), h.enter("anna", pages.Admin)
 	page := viewer.get("/webhooks", http.StatusOK)
 	holds(t, page, "Not understood", "&lt;b&gt;odd&lt;/b&gt;", `href="/webhooks/event:e1%231"`)
@@ -56,9 +57,11 @@ func TestADeliveryThatIsNotUnderstoodIsLookedAtReadAgainAndClosed(t *testing.T) 
 	if got := h.logged(1); got != "anna show delivery body event:e1#1: " {
 		t.Errorf("the audit log says %q", got)
 	}
-	holds(t, admin.post("/webhooks/event:e1%231/replay", http.StatusConflict), "still cannot read it", "Nothing was changed")
+	holds(t, admin.post("/webhooks/event:e1%231/replay", http.StatusConflict), "still cannot read it",
+		"Nothing was changed")
 	holds(t, admin.post("/webhooks/event:e1%231/close", http.StatusUnprocessableEntity), "A reason is missing")
-	holds(t, admin.post("/webhooks/event:e1%231/close", http.StatusOK, "reason", "a test of the provider"), "The delivery is closed", "Not needed")
+	holds(t, admin.post("/webhooks/event:e1%231/close", http.StatusOK, "reason", "a test of the provider"),
+		"The delivery is closed", "Not needed")
 	if got := h.logged(1); got != "anna close delivery event:e1#1: a test of the provider" {
 		t.Errorf("the audit log says %q", got)
 	}
@@ -113,16 +116,21 @@ func TestWebhooksSayWhatWasRefusedAndATestIsSentAfterTheAuditLogHasIt(t *testing
 	})
 	for _, path := range []string{"/webhooks", "/webhooks?state=quarantined", "/webhooks?after=1"} {
 		page := viewer.get(path, http.StatusOK)
-		holds(t, page, "Refused in the last 7 days", "1,204", "subscribe again", "The body was too large", "The last delivery came")
+		holds(t, page, "Refused in the last 7 days", "1,204", "subscribe again", "The body was too large",
+			"The last delivery came")
 		if strings.Contains(page, "Too many large bodies") {
 			t.Errorf("%s tells of what was refused eight days ago", path)
 		}
 	}
-	h.tested = office.Tested{OK: true, Detail: "a signed test delivery came to this ledger through https://pay.example/hook"}
-	holds(t, operator.post("/webhooks", http.StatusOK), "A signed test delivery came to this ledger through https://pay.example/hook.")
+	h.tested = office.Tested{OK: true,
+		Detail: "a signed test delivery came to this ledger through https://pay.example/hook"}
+	holds(t, operator.post("/webhooks", http.StatusOK),
+		"A signed test delivery came to this ledger through https://pay.example/hook.")
 	if got := h.logged(1); got != "otto send test delivery webhook: " {
 		t.Errorf("the audit log says %q", got)
 	}
-	h.tested = office.Tested{Detail: "https://pay.example/hook answered 401 to a signed test delivery", Next: "that is the answer to another secret"}
-	holds(t, operator.post("/webhooks", http.StatusBadGateway), "The test delivery did not arrive", "https://pay.example/hook answered 401", "That is the answer to another secret.")
+	h.tested = office.Tested{Detail: "https://pay.example/hook answered 401 to a signed test delivery",
+		Next: "that is the answer to another secret"}
+	holds(t, operator.post("/webhooks", http.StatusBadGateway), "The test delivery did not arrive",
+		"https://pay.example/hook answered 401", "That is the answer to another secret.")
 }

@@ -60,7 +60,8 @@ func (w *world) act(s *state, rec byte, how sight) (done Do, broken string) {
 				return step.Do, broken
 			}
 			return done, ""
-		case w.weak == closeOnDoubled && step.Line == "key doubled", w.weak == closeOnLeave && s.records[rec] == claimsNone && p.link == 0:
+		case w.weak == closeOnDoubled && step.Line == "key doubled", w.weak == closeOnLeave && s.records[rec] == claimsNone &&
+			p.link == 0:
 			return s.close(rec, done)
 		default:
 			return done, ""
@@ -142,7 +143,8 @@ func (w *world) step(f *Facts) Step {
 		}
 	case w.weak == unlinkAtOnce && step.Line == "unlink, request awaited":
 		step.Do = Unlink
-	case w.weak == askAgain && step.Line == "request awaited", w.weak == noLookBeforeLink && step.Line == "ask" && step.Do == ReadCustomer:
+	case w.weak == askAgain && step.Line == "request awaited", w.weak == noLookBeforeLink && step.Line == "ask" &&
+		step.Do == ReadCustomer:
 		step.Do = AskLink
 	}
 	return step
@@ -197,7 +199,8 @@ func (w *world) send(s *state, rec byte, step Step) (broken string, sent bool) {
 	broken = s.judge(rec, step, m)
 	s.messages[free] = m
 	before := s.book.attempts[place]
-	s.book.attempts[place] = tried{op: m.op, rec: rec, ver: m.ver, old: before.old, over: before.over, again: step.Do == Replay}
+	s.book.attempts[place] = tried{op: m.op, rec: rec, ver: m.ver, old: before.old, over: before.over,
+		again: step.Do == Replay}
 	for i := range s.book.attempts {
 		if a := &s.book.attempts[i]; i != place && a.op == opUpdate && a.rec == rec && m.op == opUpdate {
 			a.after = false
@@ -208,7 +211,8 @@ func (w *world) send(s *state, rec byte, step Step) (broken string, sent bool) {
 }
 
 func (s *state) underWay(m message) bool {
-	return slices.ContainsFunc(s.messages[:], func(o message) bool { return o.op == m.op && o.rec == m.rec && o.ver == m.ver })
+	return slices.ContainsFunc(s.messages[:],
+		func(o message) bool { return o.op == m.op && o.rec == m.rec && o.ver == m.ver })
 }
 
 // judge says which law is broken by sending a request.

@@ -22,7 +22,8 @@ func (f found) String() string {
 	if f.whole {
 		how = "every schedule there is, the longest way to a state %d moves"
 	}
-	return fmt.Sprintf("%d states, %.1f s: "+how+"; %d had no room to come to rest", f.states, f.took.Seconds(), f.depth, f.full)
+	return fmt.Sprintf("%d states, %.1f s: "+how+"; %d had no room to come to rest", f.states, f.took.Seconds(), f.depth,
+		f.full)
 }
 
 // search walks through the world breadth first, until a law is broken, most states
@@ -223,7 +224,8 @@ func (w *world) silent(s *state, swept bool) string {
 		case c.flags&(live|carries) != live|carries || c.holds != r || s.truth().carry != 1<<(p.link-1):
 			return fmt.Sprintf("the customer of %s is not as it should be after a sweep, and nobody is told", oneself[rec])
 		}
-		if w.mandates && swept && (p.mandate != s.mandates[p.link-1] || p.mandate == mandateNone || p.mandate == mandateCreated && !p.hasLink) {
+		if w.mandates && swept &&
+			(p.mandate != s.mandates[p.link-1] || p.mandate == mandateNone || p.mandate == mandateCreated && !p.hasLink) {
 			return fmt.Sprintf("%s wants a mandate and has none that is known, and nobody is told", oneself[rec])
 		}
 	}

@@ -155,7 +155,8 @@ func (f *Facts) ofKey() conditions {
 		if a.Action != connector.ActionCreate || !a.Open(f.Index.Since) {
 			continue
 		}
-		c |= creating | createOver.when(a.Over != 0) | createOld.when(lost || a.Seq <= f.Doubt.Since) | createRests.when(a.Rest)
+		c |= creating | createOver.when(a.Over != 0) | createOld.when(lost ||
+			a.Seq <= f.Doubt.Since) | createRests.when(a.Rest)
 	}
 	for _, a := range f.Others {
 		if a.Open(f.Index.Since) {
@@ -184,7 +185,8 @@ func (f *Facts) ofCustomer() conditions {
 		noKey.when(f.Look.Shows == NoKey) |
 		holds.when(here) |
 		confirmed.when(f.Link.Confirmed == f.Record.Hash && known(f.Link.ConfirmedAt) && f.Words.Retry <= f.Look.Since) |
-		shownOtherwise.when(f.Link.Answered == f.Record.Hash && known(f.Link.AnsweredAt) && !here && f.Words.Retry <= f.Look.Since && (!f.Look.Unmoved || f.Worn != 0 && f.Words.Retry <= f.Worn)) |
+		shownOtherwise.when(f.Link.Answered == f.Record.Hash && known(f.Link.AnsweredAt) && !here &&
+			f.Words.Retry <= f.Look.Since && (!f.Look.Unmoved || f.Worn != 0 && f.Words.Retry <= f.Worn)) |
 		older.when(lost) |
 		olderOver.when(lost && f.Doubt.Over != 0)
 	for _, a := range f.Attempts {

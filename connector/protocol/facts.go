@@ -99,7 +99,8 @@ type Record struct {
 	Key      string           // the key the mapping gives it, as name=value; "" when that is not known
 	Hash     string           // of the rendered (wanted) customer
 	Mandate  bool             // the mapping wants a mandate for it
-	Anew     bool             // a person has left it out, and the mapping makes something else of it by now; it stays left out
+	// a person has left it out, and the mapping makes something else of it by now; it stays left out
+	Anew bool
 }
 
 // Rival is the claim of another payer to a key.
@@ -107,9 +108,10 @@ type Rival uint8
 
 // The rivals, the weaker first.
 const (
-	NoRival     Rival = iota
-	RivalLink         // another payer is linked under this key to a customer not known to be Missing, with or without the key now
-	RivalRecord       // another record, included or unfit, has the same key
+	NoRival Rival = iota
+	// another payer is linked under this key to a customer not known to be Missing, with or without the key now
+	RivalLink
+	RivalRecord // another record, included or unfit, has the same key
 )
 
 // Link is a payer's customer (payers.billing_id), and the values sent to it.
@@ -133,12 +135,13 @@ type Shows uint8
 
 // The results of a read.
 const (
-	Unseen   Shows = iota // there was no read yet
-	NotYet                // not found, or without its key, but so new that the read may lag; only before any read has shown it
-	Missing               // the customer does not exist
-	Ours                  // it has Key; or, for a Holder chosen by a person, nothing under that name yet
-	OtherKey              // it carries another value under the name of Key
-	NoKey                 // it has nothing under that name
+	Unseen Shows = iota // there was no read yet
+	// not found, or without its key, but so new that the read may lag; only before any read has shown it
+	NotYet
+	Missing  // the customer does not exist
+	Ours     // it has Key; or, for a Holder chosen by a person, nothing under that name yet
+	OtherKey // it carries another value under the name of Key
+	NoKey    // it has nothing under that name
 )
 
 // String describes the result of a read.
@@ -211,13 +214,16 @@ type Index struct {
 // however often its bytes are sent. Every sending of an update or a link request is an attempt of its own,
 // because each has its own bytes or its own effect.
 type Attempt struct {
-	Seq      int64            // of the newest sending; names the attempt
-	Over     int64            // ticket at which its time was over: it can no longer arrive, and every later read shows its effect; 0 before that
+	Seq int64 // of the newest sending; names the attempt
+	// ticket at which its time was over: it can no longer arrive, and every later read shows its effect; 0 before that
+	Over     int64
 	Action   connector.Action // create, update or link
 	Customer string           // that it goes to; "" for a create
 	Hash     string           // of the rendered customer in its bytes
-	Answered int64            // of the successful answer to an update; 0 for none. It is kept, because reads may lag behind it
-	Rest     bool             // not to be repeated before its time is over: sent often enough, refused since, or to a service without a memory of bytes
+	// of the successful answer to an update; 0 for none. It is kept, because reads may lag behind it
+	Answered int64
+	// not to be repeated before its time is over: sent often enough, refused since, or to a service without a memory of bytes
+	Rest bool
 }
 
 // Refusal is a definite answer without success: the service refused, or returned another record's customer.
@@ -268,8 +274,10 @@ type Words struct {
 	Retry  int64 // refused or exhausted requests may be tried again
 	Ask    int64 // request a mandate, whatever became of the one before
 	Unlink int64 // the linked customer is not the record's
-	LetBe  int64 // leave the mandate as it is; the decision lapses when the mandate, its status or its last link request changes
-	Leave  int64 // the record has left, and its customer with this very mandate may stay; it lapses when the record returns
+	// leave the mandate as it is; the decision lapses when the mandate, its status or its last link request changes
+	LetBe int64
+	// the record has left, and its customer with this very mandate may stay; it lapses when the record returns
+	Leave int64
 }
 
 // Doubt marks the time from which the ledger knows all requests. Before a restore from a backup, or while its
@@ -291,7 +299,8 @@ func (f *Facts) AsPlanned() {
 	f.Approved = Intent{Action: connector.ActionCreate, Hash: f.Record.Hash}
 	switch {
 	case f.Link.Customer != "":
-		f.Approved.Action, f.Approved.Customer, f.Approved.Unlinks = connector.ActionUpdate, f.Link.Customer, f.Words.Unlink != 0
+		f.Approved.Action, f.Approved.Customer, f.Approved.Unlinks = connector.ActionUpdate, f.Link.Customer,
+			f.Words.Unlink != 0
 	case f.Holders == Free:
 		f.Approved.Action, f.Approved.Customer = connector.ActionAdopt, f.Holder
 	}

@@ -107,7 +107,8 @@ func (w *world) gatherAttempts(s *state, f *Facts, rec byte) {
 		if a.op == 0 {
 			continue
 		}
-		at := Attempt{Seq: atEarly + int64(i), Action: actions[a.op], Hash: values[a.ver], Rest: a.rests, Answered: answers[a.answered]}
+		at := Attempt{Seq: atEarly + int64(i), Action: actions[a.op], Hash: values[a.ver], Rest: a.rests,
+			Answered: answers[a.answered]}
 		switch {
 		case a.op == opCreate:
 			at.Over = overs[a.over]
@@ -127,7 +128,8 @@ func (w *world) gatherAttempts(s *state, f *Facts, rec byte) {
 }
 
 func (f *Facts) gatherLink(me payer) {
-	f.Link = Link{Customer: ids[me.link], Confirmed: values[me.confirmed], ConfirmedAt: atEarly, Answered: values[me.answered], AnsweredAt: atLate, SentAt: atSent}
+	f.Link = Link{Customer: ids[me.link], Confirmed: values[me.confirmed], ConfirmedAt: atEarly,
+		Answered: values[me.answered], AnsweredAt: atLate, SentAt: atSent}
 	f.Look = Look{Seq: atLook, Shows: me.shows, Holds: values[me.holds], Unmoved: me.unmoved}
 	if me.flags&confirmedOld != 0 {
 		f.Link.ConfirmedAt = atBefore

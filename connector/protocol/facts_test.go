@@ -68,7 +68,8 @@ func records(mandate bool) dimension {
 
 var rivals = each(func(f *Facts) *Rival { return &f.Rival }, NoRival, RivalLink, RivalRecord)
 
-var doubts = each(func(f *Facts) *Doubt { return &f.Doubt }, Doubt{}, Doubt{Since: restoredAt}, Doubt{Since: restoredAt, Over: overAt})
+var doubts = each(func(f *Facts) *Doubt { return &f.Doubt }, Doubt{}, Doubt{Since: restoredAt},
+	Doubt{Since: restoredAt, Over: overAt})
 
 // refusals are what was refused, given up, or lifted by a person.
 var refusals = dimension{
@@ -146,7 +147,8 @@ func looks(times []int64, now ...bool) dimension {
 			for _, holds := range []string{"", "wanted", "older"} {
 				d = append(d, func(f *Facts) { f.Look = Look{Seq: seq, Shows: Ours, Holds: holds, Now: at} })
 			}
-			d = append(d, func(f *Facts) { f.Look = Look{Seq: seq, Shows: Ours, Unmoved: true, Now: at} }, func(f *Facts) { f.Look = Look{Seq: seq, Shows: NotYet, Now: at} })
+			d = append(d, func(f *Facts) { f.Look = Look{Seq: seq, Shows: Ours, Unmoved: true, Now: at} },
+				func(f *Facts) { f.Look = Look{Seq: seq, Shows: NotYet, Now: at} })
 		}
 	}
 	return d
@@ -170,49 +172,63 @@ func domains() map[string][]dimension {
 		func(f *Facts) { f.Others = []Attempt{{Seq: early, Action: connector.ActionCreate, Over: overAt}} },
 	}
 	likenesses := dimension{
-		func(*Facts) {}, func(f *Facts) { f.Alike = true }, func(f *Facts) { f.AlikeLeft = true }, func(f *Facts) { f.AlikeTwice = true },
+		func(*Facts) {}, func(f *Facts) { f.Alike = true }, func(f *Facts) { f.AlikeLeft = true },
+		func(f *Facts) { f.AlikeTwice = true },
 		func(f *Facts) { f.Alike, f.AlikeLeft, f.AlikeTwice, f.Words.Create = true, true, true, early },
 	}
 	creates := attempts(connector.ActionCreate, "older")
 	link := func(f *Facts) { f.Link = Link{Customer: "c1"} }
 	unlinks := dimension{
-		func(*Facts) {}, func(f *Facts) { f.Approved.Unlinks = true }, func(f *Facts) { f.Approved = Intent{connector.ActionUpdate, "c2", "wanted", true} },
+		func(*Facts) {}, func(f *Facts) { f.Approved.Unlinks = true },
+		func(f *Facts) { f.Approved = Intent{connector.ActionUpdate, "c2", "wanted", true} },
 		func(f *Facts) { f.Approved = Intent{} },
 	}
 	return map[string][]dimension{
 		"let go": {
-			slices.Concat(attempts(connector.ActionUpdate, "wanted", ""), attempts(connector.ActionLink, "")[1:], creates[5:6], creates[7:8],
+			slices.Concat(attempts(connector.ActionUpdate, "wanted", ""), attempts(connector.ActionLink, "")[1:], creates[5:6],
+				creates[7:8],
 				dimension{func(f *Facts) {
 					f.Attempts = []Attempt{{Seq: early, Action: connector.ActionUpdate, Answered: early + 1}}
 				}}),
-			{link}, {func(f *Facts) { f.Words.Unlink = early }}, records(true), rivals[1:], holders(Nobody, Own, Several), looks([]int64{beforeRestore, early + 1, lateLook}, true, false),
+			{link}, {func(f *Facts) { f.Words.Unlink = early }}, records(true), rivals[1:], holders(Nobody, Own, Several),
+			looks([]int64{beforeRestore, early + 1, lateLook}, true, false),
 			doubts, indexes(true)[1:], approvals(connector.ActionUpdate), unlinks,
-			each(func(f *Facts) *connector.MandateStatus { return &f.Mandate.Status }, "", connector.MandateCreated, connector.MandateCancelled),
+			each(func(f *Facts) *connector.MandateStatus { return &f.Mandate.Status }, "", connector.MandateCreated,
+				connector.MandateCancelled),
 		},
 		"not linked": {
-			attempts(connector.ActionCreate, "older"), otherCreates, records(false), rivals, holders(Nobody, Free, Another, Several),
-			append(looks([]int64{lateLook}, true)[:6:6], disputes...), indexes(true, false), doubts, likenesses, refusals, approvals("", connector.ActionCreate, connector.ActionAdopt),
+			attempts(connector.ActionCreate, "older"), otherCreates, records(false), rivals,
+			holders(Nobody, Free, Another, Several),
+			append(looks([]int64{lateLook}, true)[:6:6], disputes...), indexes(true, false), doubts, likenesses, refusals,
+			approvals("", connector.ActionCreate, connector.ActionAdopt),
 		},
 		"linked": {
 			slices.Concat(attempts(connector.ActionUpdate, "wanted", "older"), creates[5:6], creates[7:8]),
-			{link}, records(false), rivals[1:], holders(Nobody, Own, Several), looks([]int64{beforeRestore, early + 1, lateLook}, true, false),
-			{func(*Facts) {}, func(f *Facts) { f.Link.Confirmed, f.Link.ConfirmedAt = "wanted", early }, func(f *Facts) { f.Link.Confirmed, f.Link.ConfirmedAt = "wanted", beforeRestore }},
-			{func(*Facts) {}, func(f *Facts) { f.Link.Answered, f.Link.AnsweredAt = "wanted", early+2 }, func(f *Facts) { f.Link.Answered, f.Link.AnsweredAt = "older", beforeRestore-1 }},
+			{link}, records(false), rivals[1:], holders(Nobody, Own, Several),
+			looks([]int64{beforeRestore, early + 1, lateLook}, true, false),
+			{func(*Facts) {}, func(f *Facts) { f.Link.Confirmed, f.Link.ConfirmedAt = "wanted", early },
+				func(f *Facts) { f.Link.Confirmed, f.Link.ConfirmedAt = "wanted", beforeRestore }},
+			{func(*Facts) {}, func(f *Facts) { f.Link.Answered, f.Link.AnsweredAt = "wanted", early+2 },
+				func(f *Facts) { f.Link.Answered, f.Link.AnsweredAt = "older", beforeRestore-1 }},
 			doubts, refusals, indexes(true)[1:2], approvals("", connector.ActionAdopt, connector.ActionUpdate),
 		},
 		"mandate": {
-			attempts(connector.ActionLink, ""), {func(*Facts) {}, link}, records(true), rivals[:2], holders(Own, Several), slices.Concat(looks([]int64{early + 1}, false)[:6], looks([]int64{lateLook}, true)[1:5]), doubts,
-			each(func(f *Facts) *connector.MandateStatus { return &f.Mandate.Status }, "", connector.MandateCreated, connector.MandatePending, connector.MandateCancelled, "PAUSED"),
+			attempts(connector.ActionLink, ""), {func(*Facts) {}, link}, records(true), rivals[:2], holders(Own, Several),
+			slices.Concat(looks([]int64{early + 1}, false)[:6], looks([]int64{lateLook}, true)[1:5]), doubts,
+			each(func(f *Facts) *connector.MandateStatus { return &f.Mandate.Status }, "", connector.MandateCreated,
+				connector.MandatePending, connector.MandateCancelled, "PAUSED"),
 			each(func(f *Facts) *bool { return &f.Mandate.Link }, false, true),
 			each(func(f *Facts) *Again { return &f.Mandate.Again }, AgainUnknown, AgainSame, AgainNew),
 			{
-				func(*Facts) {}, func(f *Facts) { f.Mandate.Seq, f.Words.Ask = early, early-1 }, func(f *Facts) { f.Mandate.Seq, f.Words.Ask = early, early+1 },
+				func(*Facts) {}, func(f *Facts) { f.Mandate.Seq, f.Words.Ask = early, early-1 },
+				func(f *Facts) { f.Mandate.Seq, f.Words.Ask = early, early+1 },
 				func(f *Facts) { f.Mandate.Seq, f.Words.Ask, f.Mandate.Asked = early, early+1, early+2 },
 				func(f *Facts) { f.Words.Leave = early },
 				func(f *Facts) { f.Words.LetBe = early },
 				func(f *Facts) { f.Mandate.Seq, f.Words.LetBe, f.Words.Ask = early, early, early+1 },
 			},
-			{func(*Facts) {}, func(f *Facts) { f.Mandate.Refused = early }, func(f *Facts) { f.Mandate.Rest = true }, func(f *Facts) { f.Mandate.Refused, f.Words.Retry = early, early+1 }},
+			{func(*Facts) {}, func(f *Facts) { f.Mandate.Refused = early }, func(f *Facts) { f.Mandate.Rest = true },
+				func(f *Facts) { f.Mandate.Refused, f.Words.Retry = early, early+1 }},
 			each(func(f *Facts) *bool { return &f.Mandate.Approved }, false, true),
 		},
 	}
@@ -264,14 +280,17 @@ func unlawful(f *Facts, o Outcome) string {
 	customer, mandate, next, class := o.Customer, o.Mandate, o.next(), o.Class
 	claims := f.Record.Standing == Included && f.Record.Key == f.Key
 	read := f.Look.Now && f.Look.Shows == Ours && f.Look.Seq > f.Doubt.Since
-	creating := slices.ContainsFunc(f.Attempts, func(a Attempt) bool { return a.Action == connector.ActionCreate && a.Open(f.Index.Since) })
+	creating := slices.ContainsFunc(f.Attempts,
+		func(a Attempt) bool { return a.Action == connector.ActionCreate && a.Open(f.Index.Since) })
 	if customer.Line == unforeseen.name || mandate.Line == unforeseen.name {
 		return "no line fits"
 	}
 	switch customer.Do {
 	case Create:
-		if !claims || f.Link.Customer != "" || f.Holders != Nobody || f.Rival != NoRival || f.Index.Since <= f.Doubt.Over || f.Index.Since == 0 || !f.Index.Now ||
-			f.Doubt.Since != 0 && f.Doubt.Over == 0 || creating || f.Approved.Action != connector.ActionCreate || (f.Alike || f.AlikeLeft || f.AlikeTwice) && f.Words.Create == 0 {
+		if !claims || f.Link.Customer != "" || f.Holders != Nobody || f.Rival != NoRival || f.Index.Since <= f.Doubt.Over ||
+			f.Index.Since == 0 || !f.Index.Now ||
+			f.Doubt.Since != 0 && f.Doubt.Over == 0 || creating || f.Approved.Action != connector.ActionCreate ||
+			(f.Alike || f.AlikeLeft || f.AlikeTwice) && f.Words.Create == 0 {
 			return "a customer is made that must not be"
 		}
 		for _, a := range f.Others {
@@ -280,15 +299,18 @@ func unlawful(f *Facts, o Outcome) string {
 			}
 		}
 	case Replay:
-		if !claims || f.Link.Customer != "" || f.Holders != Nobody || !f.Index.Now || !creating || customer.Attempt == 0 || f.Doubt.Since >= customer.Attempt {
+		if !claims || f.Link.Customer != "" || f.Holders != Nobody || !f.Index.Now || !creating || customer.Attempt == 0 ||
+			f.Doubt.Since >= customer.Attempt {
 			return "a create is replayed that must not be"
 		}
 	case Update:
-		if !claims || customer.Customer != f.Link.Customer || !read || f.Holders == Several || f.Rival == RivalRecord || f.Look.Holds == f.Record.Hash {
+		if !claims || customer.Customer != f.Link.Customer || !read || f.Holders == Several || f.Rival == RivalRecord ||
+			f.Look.Holds == f.Record.Hash {
 			return "a customer is updated that must not be"
 		}
 	case Adopt:
-		if f.Link.Customer != "" || f.Holders != Free || !f.Look.Now || f.Look.Shows != Ours || !creating && (!claims || !f.Index.Now || f.Rival != NoRival || f.Look.Disputed && f.Words.Adopt == 0) {
+		if f.Link.Customer != "" || f.Holders != Free || !f.Look.Now || f.Look.Shows != Ours || !creating &&
+			(!claims || !f.Index.Now || f.Rival != NoRival || f.Look.Disputed && f.Words.Adopt == 0) {
 			return "a customer is adopted that must not be"
 		}
 	case Tell:
@@ -296,17 +318,20 @@ func unlawful(f *Facts, o Outcome) string {
 			return "a person is told nothing"
 		}
 	}
-	if unlinking := f.Words.Unlink != 0 && f.Link.Customer != ""; unlinking != (customer.Line == "unlink" || strings.HasPrefix(customer.Line, "unlink, ")) {
+	if unlinking := f.Words.Unlink != 0 &&
+		f.Link.Customer != ""; unlinking != (customer.Line == "unlink" || strings.HasPrefix(customer.Line, "unlink, ")) {
 		return "a customer is let go that must not be, or not that must be"
 	} else if unlinking {
 		return releases(f, customer, mandate)
 	}
 	if mandate.Do == AskLink {
 		word := f.Words.Ask > f.Mandate.Seq && f.Words.Ask > f.Mandate.Asked
-		if !read || !word && (!claims || !f.Record.Mandate || !f.Mandate.Approved || f.Mandate.Status != "" && (f.Mandate.Status != connector.MandateCreated || f.Mandate.Again != AgainSame)) {
+		if !read || !word && (!claims || !f.Record.Mandate || !f.Mandate.Approved || f.Mandate.Status != "" &&
+			(f.Mandate.Status != connector.MandateCreated || f.Mandate.Again != AgainSame)) {
 			return "a link is asked for that must not be"
 		}
-		if slices.ContainsFunc(f.Attempts, func(a Attempt) bool { return a.Action == connector.ActionLink && a.Open(f.Look.Seq) }) {
+		if slices.ContainsFunc(f.Attempts,
+			func(a Attempt) bool { return a.Action == connector.ActionLink && a.Open(f.Look.Seq) }) {
 			return "a link is asked for while an earlier request may arrive"
 		}
 	}
@@ -345,7 +370,8 @@ func releases(f *Facts, customer, mandate Step) string {
 		return "something else is sent to a customer that is let go"
 	case customer.Do != Unlink:
 		return ""
-	case !f.Look.Now || f.Look.Shows == Unseen || f.Look.Shows == NotYet || !f.Approved.Unlinks || f.Approved.Customer != f.Link.Customer:
+	case !f.Look.Now || f.Look.Shows == Unseen || f.Look.Shows == NotYet || !f.Approved.Unlinks ||
+		f.Approved.Customer != f.Link.Customer:
 		return "a customer is let go that nobody looked at, or that no plan showed"
 	case f.Doubt.Since != 0 && (f.Doubt.Over == 0 || f.Look.Seq <= f.Doubt.Over):
 		return "a customer is let go while requests from before a restore may arrive"
@@ -425,7 +451,8 @@ func TestAChangeByOthersSeenBeforeARestoreIsStillToldAfterIt(t *testing.T) {
 			t.Parallel()
 			next := Decide(Facts{
 				Key: "K", Record: Record{Standing: Included, Key: "K", Hash: "wanted"}, Holders: Own, Holder: "c",
-				Link: Link{Customer: "c", Answered: "wanted", AnsweredAt: beforeRestore - 1}, Doubt: Doubt{Since: restoredAt, Over: early},
+				Link:     Link{Customer: "c", Answered: "wanted", AnsweredAt: beforeRestore - 1},
+				Doubt:    Doubt{Since: restoredAt, Over: early},
 				Look:     Look{Seq: lateLook, Shows: Ours, Since: tt.since, Now: true},
 				Approved: Intent{Action: connector.ActionUpdate, Customer: "c", Hash: "wanted"},
 			})

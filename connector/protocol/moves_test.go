@@ -92,7 +92,9 @@ func (m move) String() string {
 	case readEnds:
 		return "the slow read ends and is recorded"
 	case recordMoves:
-		return fmt.Sprintf("%s %s", record, [...]string{"is excluded", "is included with the first values", "is included with the second values", "gets another key"}[m.b])
+		return fmt.Sprintf("%s %s", record,
+			[...]string{"is excluded", "is included with the first values", "is included with the second values",
+				"gets another key"}[m.b])
 	case strangerAdds:
 		return fmt.Sprintf("somebody makes customer %s with the key", id)
 	case strangerDeletes:
@@ -125,7 +127,8 @@ func (m move) String() string {
 func (w *world) next(s state, emit func(next state, m move, broken string)) {
 	say := func(n state, m move, broken string) {
 		for i, p := range s.book.payers {
-			if now := n.book.payers[i].link; p.link != 0 && now != p.link && m.kind != restored && (now != 0 || m.kind != acts || m.do != Unlink) {
+			if now := n.book.payers[i].link; p.link != 0 && now != p.link && m.kind != restored &&
+				(now != 0 || m.kind != acts || m.do != Unlink) {
 				broken = "a payer moved to another customer by itself"
 			}
 		}
@@ -206,7 +209,8 @@ func (s *state) refuse(i int) {
 
 // attempt returns the place of the attempt that a message belongs to; -1 for none.
 func (s *state) attempt(m message) int {
-	return slices.IndexFunc(s.book.attempts[:], func(a tried) bool { return a.op == m.op && a.rec == m.rec && a.ver == m.ver && a.answered == 0 })
+	return slices.IndexFunc(s.book.attempts[:],
+		func(a tried) bool { return a.op == m.op && a.rec == m.rec && a.ver == m.ver && a.answered == 0 })
 }
 
 // times are times that come to be over.
@@ -351,7 +355,8 @@ func (w *world) people(s state, say func(state, move, string)) {
 			edit := from != claimsNone && from != otherName && to != claimsNone && to != otherName
 			switch {
 			case to == from, edit && !w.edits, to == otherName && (rec != 0 || !w.rekeys), !edit && to != otherName && !w.leaves,
-				from == claimsNone && to == 2, from == otherName && to == 2, rec == 1 && to == 2: // one way in, and the second record never changes
+				// one way in, and the second record never changes
+				from == claimsNone && to == 2, from == otherName && to == 2, rec == 1 && to == 2:
 				continue
 			}
 			n := s
@@ -418,7 +423,8 @@ func (w *world) mandateHolders(s state, say func(state, move, string)) {
 		for _, to := range []struct {
 			kind     moveKind
 			from, to byte
-		}{{mandateMade, mandateNone, mandateCreated}, {mandateSigned, mandateCreated, mandateActive}, {mandateEnds, mandateCreated, mandateCancelled}, {mandateEnds, mandateActive, mandateCancelled}} {
+		}{{mandateMade, mandateNone, mandateCreated}, {mandateSigned, mandateCreated, mandateActive},
+			{mandateEnds, mandateCreated, mandateCancelled}, {mandateEnds, mandateActive, mandateCancelled}} {
 			if s.mandates[i] != to.from {
 				continue
 			}

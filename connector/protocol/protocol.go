@@ -23,8 +23,9 @@ const (
 	Adopt        Do = "adopt"     // link the customer just read
 	Update       Do = "update"    // merge into the read customer, freeze, send
 	AskLink      Do = "ask"       // for a signing link
-	Unlink       Do = "unlink"    // remove the key from the customer, restore its values, and unlink it when a read confirms that
-	Approval     Do = "approval"  // wait for the plan to be approved
+	// remove the key from the customer, restore its values, and unlink it when a read confirms that
+	Unlink   Do = "unlink"
+	Approval Do = "approval" // wait for the plan to be approved
 )
 
 // Sends reports whether the step changes the service.
@@ -207,7 +208,8 @@ func (o Outcome) About(lane Lane) connector.Reason {
 // request without an answer causes it. A problem of the linked customer and one of the record are both listed.
 func (o *Outcome) findings(f *Facts) (out []Finding) {
 	customer, mandate := o.Customer.Reason, o.Mandate.Reason
-	if customer == "" && o.Customer.Do != Nothing && o.holding&(wanted|linked|holds) == wanted|linked && f.sent(connector.ActionUpdate) {
+	if customer == "" && o.Customer.Do != Nothing && o.holding&(wanted|linked|holds) == wanted|linked &&
+		f.sent(connector.ActionUpdate) {
 		customer = connector.ReasonOutcomeUnknown
 	}
 	if customer != "" {
@@ -217,7 +219,8 @@ func (o *Outcome) findings(f *Facts) (out []Finding) {
 	case o.holding&(unfit|linked) == unfit && customer != f.Record.Reason: // while its create is waited for
 		out = append(out, Finding{LaneRecord, f.Record.Reason})
 	case o.holding&linked != 0 && customer != "" && LaneOf(customer) == LaneRecord:
-		if beside := pick(customers, o.holding&^(left|gone|anew|unfit|rekeyed|rival)).reason; beside != "" && o.holding&(missing|several|otherKey|noKey) != 0 {
+		if beside := pick(customers, o.holding&^(left|gone|anew|unfit|rekeyed|rival)).reason; beside != "" &&
+			o.holding&(missing|several|otherKey|noKey) != 0 {
 			out = append(out, Finding{LaneCustomer, beside})
 		}
 	}
@@ -235,7 +238,9 @@ func (f *Facts) sent(action connector.Action) bool {
 // LaneOf says whether a reason is about the record or about its customer.
 func LaneOf(r connector.Reason) Lane {
 	switch r {
-	case connector.ReasonLikeness, connector.ReasonRenumbered, connector.ReasonEnteredTwice, connector.ReasonKeyDoubled, connector.ReasonKeyRemoved, connector.ReasonOtherKey, connector.ReasonKeyDisputed, connector.ReasonUnlinked, connector.ReasonAnswerMismatch,
+	case connector.ReasonLikeness, connector.ReasonRenumbered, connector.ReasonEnteredTwice, connector.ReasonKeyDoubled,
+		connector.ReasonKeyRemoved, connector.ReasonOtherKey, connector.ReasonKeyDisputed, connector.ReasonUnlinked,
+		connector.ReasonAnswerMismatch,
 		connector.ReasonKeyUnsettled, connector.ReasonKeyUnderWay, connector.ReasonCustomerMissing, connector.ReasonRejected,
 		connector.ReasonOutcomeUnknown, connector.ReasonNoAnswer, connector.ReasonForeignChange:
 		return LaneCustomer

@@ -81,7 +81,8 @@ func TestREADMEDrawsTheArrowsThatAreWalked(t *testing.T) {
 			t.Fatalf("world %s: %s:%s", w.name, f.law, retell(f.story))
 		}
 	}
-	states := []connector.LinkState{connector.LinkNew, connector.LinkHeld, connector.LinkCreating, connector.LinkLinked, connector.LinkConflict, connector.LinkMissing}
+	states := []connector.LinkState{connector.LinkNew, connector.LinkHeld, connector.LinkCreating, connector.LinkLinked,
+		connector.LinkConflict, connector.LinkMissing}
 	var b strings.Builder
 	b.WriteString("| from | to | by |\n|---|---|---|\n")
 	for _, from := range states {
@@ -95,7 +96,8 @@ func TestREADMEDrawsTheArrowsThatAreWalked(t *testing.T) {
 }
 
 var causes = map[Do]string{
-	ReadList: "a list", ReadCustomer: "a read", Create: "a create is sent", Replay: "a create is sent again", Adopt: "it is linked",
+	ReadList: "a list", ReadCustomer: "a read", Create: "a create is sent", Replay: "a create is sent again",
+	Adopt:  "it is linked",
 	Update: "a read", AskLink: "a read", // which come first
 	Unlink: "it is released",
 }

@@ -11,7 +11,8 @@ import (
 	"payersync/internal/longtest"
 )
 
-var most = longtest.Int("protocol.states", 300_000/scale, 3_300_000/scale, "how many states of the small worlds to walk through in all")
+var most = longtest.Int("protocol.states", 300_000/scale, 3_300_000/scale,
+	"how many states of the small worlds to walk through in all")
 
 // begin is a world in which the first record is included, and the index believed.
 func begin() state { return state{records: [2]byte{1, claimsNone}, book: ledger{lists: 2}} }
@@ -32,14 +33,19 @@ func beginLinked() state {
 func worlds(weak weakness) []*world {
 	return []*world{
 		{name: "customers", share: 29, start: begin(), strangers: true, edits: true, leaves: true, weak: weak},
-		{name: "updates", share: 9, start: beginLinked(), strangers: true, edits: true, slow: true, refuses: true, weak: weak},
-		{name: "reads", share: 4, size: 112_830, start: beginLinked(), edits: true, leaves: true, slow: true, lags: true, weak: weak},
-		{name: "lists", share: 14, size: 3_761_052, start: beginUnread(), edits: true, leaves: true, lists: true, slow: true, weak: weak},
+		{name: "updates", share: 9, start: beginLinked(), strangers: true, edits: true, slow: true, refuses: true,
+			weak: weak},
+		{name: "reads", share: 4, size: 112_830, start: beginLinked(), edits: true, leaves: true, slow: true, lags: true,
+			weak: weak},
+		{name: "lists", share: 14, size: 3_761_052, start: beginUnread(), edits: true, leaves: true, lists: true, slow: true,
+			weak: weak},
 		{name: "keys", share: 9, start: begin(), strangers: true, leaves: true, rekeys: true, refuses: true, weak: weak},
 		{name: "restores", share: 14, start: begin(), edits: true, leaves: true, restores: true, weak: weak},
-		{name: "mandates", share: 9, start: beginLinked(), strangers: true, leaves: true, mandates: true, restores: true, weak: weak},
+		{name: "mandates", share: 9, start: beginLinked(), strangers: true, leaves: true, mandates: true, restores: true,
+			weak: weak},
 		{name: "unlinks", share: 9, start: beginLinked(), strangers: true, edits: true, unlinks: true, weak: weak},
-		{name: "links", share: 3, size: 31_300, start: beginLinked(), leaves: true, mandates: true, restores: true, slow: true, again: AgainSame, weak: weak},
+		{name: "links", share: 3, size: 31_300, start: beginLinked(), leaves: true, mandates: true, restores: true,
+			slow: true, again: AgainSame, weak: weak},
 	}
 }
 
@@ -73,7 +79,8 @@ func TestEverySchedule(t *testing.T) {
 	t.Cleanup(func() {
 		var memory runtime.MemStats
 		runtime.ReadMemStats(&memory)
-		t.Logf("%d states in all, %.1f s, %.1f GiB of memory", states.Load(), time.Since(began).Seconds(), float64(memory.Sys)/(1<<30))
+		t.Logf("%d states in all, %.1f s, %.1f GiB of memory", states.Load(), time.Since(began).Seconds(),
+			float64(memory.Sys)/(1<<30))
 	})
 	all := worlds(none)
 	for i, share := range shares(all, most()) {
@@ -110,7 +117,8 @@ func TestNoStateIsTakenForAnother(t *testing.T) {
 // weaker are protocols that look right. Each is caught in one of the worlds.
 var weaker = []weakness{
 	closeOnFound, closeOnDoubled, closeOnLeave, forgetAfterOne, timeAlone, rebuild, oneList, noLook, noEpoch, clockOrder,
-	replayLeft, askAgain, noLookBeforeLink, linkOver, lagIsGone, answerIsShown, othersForgotten, linksForgotten, unlinkAtOnce,
+	replayLeft, askAgain, noLookBeforeLink, linkOver, lagIsGone, answerIsShown, othersForgotten, linksForgotten,
+	unlinkAtOnce,
 }
 
 func TestEveryWeakerProtocolIsCaught(t *testing.T) {
@@ -137,7 +145,8 @@ func catch(t *testing.T, weak weakness) string {
 	for _, most := range []int{20_000, 500_000} {
 		for _, w := range worlds(weak) {
 			if f := w.search(most, true); f.law != "" {
-				t.Logf("caught at depth %d of world %s, after %d states, %.2f s: %s:%s", f.depth, w.name, f.states, f.took.Seconds(), f.law, retell(f.story))
+				t.Logf("caught at depth %d of world %s, after %d states, %.2f s: %s:%s", f.depth, w.name, f.states,
+					f.took.Seconds(), f.law, retell(f.story))
 				return fmt.Sprintf("| %s | %d | %s | %s |\n", weak, f.depth, w.name, f.law)
 			}
 		}

@@ -25,11 +25,13 @@ func play(t *testing.T, f Facts, chapters []chapter) {
 		c.change(&f)
 		ended := Decide(f).Ended
 		gone := func(a Attempt) bool { return slices.Contains(ended, a.Seq) }
-		f.Attempts, f.Others = slices.DeleteFunc(slices.Clone(f.Attempts), gone), slices.DeleteFunc(slices.Clone(f.Others), gone)
+		f.Attempts, f.Others = slices.DeleteFunc(slices.Clone(f.Attempts), gone),
+			slices.DeleteFunc(slices.Clone(f.Others), gone)
 		o := Decide(f)
 		s := o.Customer
 		if s.Do != c.do || s.Line != c.line || s.Reason != c.reason {
-			t.Errorf("%s: the step is %s by the line %q and tells %q, want %s by %q and %q", c.what, s.Do, s.Line, s.Reason, c.do, c.line, c.reason)
+			t.Errorf("%s: the step is %s by the line %q and tells %q, want %s by %q and %q", c.what, s.Do, s.Line, s.Reason,
+				c.do, c.line, c.reason)
 		}
 		if working := o.Class == Working; working != c.working {
 			t.Errorf("%s: it is %s, want working %v", c.what, o.Class, c.working)
@@ -53,12 +55,18 @@ func TestACreateWithoutAnAnswerHoldsItsKeyWhateverHappens(t *testing.T) {
 		t.Parallel()
 		play(t, included(), []chapter{
 			{"the record is new", func(*Facts) {}, Create, "create", "", true},
-			{"the create got no answer", func(f *Facts) { f.Attempts = []Attempt{create} }, Replay, "create unanswered", connector.ReasonOutcomeUnknown, true},
-			{"two customers were typed by hand", func(f *Facts) { f.Holders, f.Index.Since = Several, 20 }, Tell, "key doubled", connector.ReasonKeyDoubled, false},
-			{"both were deleted", func(f *Facts) { f.Holders, f.Index.Since = Nobody, 30 }, Replay, "create unanswered", connector.ReasonOutcomeUnknown, true},
-			{"the record is excluded", func(f *Facts) { f.Record = Record{} }, Wait, "create left behind", connector.ReasonOutcomeUnknown, true},
-			{"the time of the create is over", func(f *Facts) { f.Attempts[0].Over = 40 }, ReadList, "create outlived", connector.ReasonOutcomeUnknown, true},
-			{"lists that began later show nothing", func(f *Facts) { f.Index.Since = 50 }, Nothing, "record excluded", "", false},
+			{"the create got no answer", func(f *Facts) { f.Attempts = []Attempt{create} }, Replay, "create unanswered",
+				connector.ReasonOutcomeUnknown, true},
+			{"two customers were typed by hand", func(f *Facts) { f.Holders, f.Index.Since = Several, 20 }, Tell, "key doubled",
+				connector.ReasonKeyDoubled, false},
+			{"both were deleted", func(f *Facts) { f.Holders, f.Index.Since = Nobody, 30 }, Replay, "create unanswered",
+				connector.ReasonOutcomeUnknown, true},
+			{"the record is excluded", func(f *Facts) { f.Record = Record{} }, Wait, "create left behind",
+				connector.ReasonOutcomeUnknown, true},
+			{"the time of the create is over", func(f *Facts) { f.Attempts[0].Over = 40 }, ReadList, "create outlived",
+				connector.ReasonOutcomeUnknown, true},
+			{"lists that began later show nothing", func(f *Facts) { f.Index.Since = 50 }, Nothing, "record excluded", "",
+				false},
 		})
 	})
 	t.Run("seen from the second", func(t *testing.T) {
@@ -66,12 +74,16 @@ func TestACreateWithoutAnAnswerHoldsItsKeyWhateverHappens(t *testing.T) {
 		f := included()
 		f.Others = []Attempt{create}
 		play(t, f, []chapter{
-			{"the first record's create may arrive", func(f *Facts) { f.Index.Since = 30 }, Wait, "key under way", connector.ReasonKeyUnderWay, true},
-			{"its time is over", func(f *Facts) { f.Others[0].Over = 40 }, ReadList, "other's create outlived", connector.ReasonKeyUnderWay, true},
+			{"the first record's create may arrive", func(f *Facts) { f.Index.Since = 30 }, Wait, "key under way",
+				connector.ReasonKeyUnderWay, true},
+			{"its time is over", func(f *Facts) { f.Others[0].Over = 40 }, ReadList, "other's create outlived",
+				connector.ReasonKeyUnderWay, true},
 			{"it had arrived, and a list shows it", func(f *Facts) {
-				f.Index.Since, f.Holders, f.Holder, f.Approved = 50, Free, "c1", Intent{Action: connector.ActionAdopt, Customer: "c1", Hash: "wanted"}
+				f.Index.Since, f.Holders, f.Holder, f.Approved = 50, Free, "c1",
+					Intent{Action: connector.ActionAdopt, Customer: "c1", Hash: "wanted"}
 			}, ReadCustomer, "key found", "", true},
-			{"the customer carries the key", func(f *Facts) { f.Look = Look{Seq: 51, Shows: Ours, Now: true} }, Adopt, "key found", "", true},
+			{"the customer carries the key", func(f *Facts) { f.Look = Look{Seq: 51, Shows: Ours, Now: true} }, Adopt,
+				"key found", "", true},
 		})
 	})
 	t.Run("seen from the second, when it never arrived", func(t *testing.T) {
@@ -79,7 +91,8 @@ func TestACreateWithoutAnAnswerHoldsItsKeyWhateverHappens(t *testing.T) {
 		f := included()
 		f.Others = []Attempt{create}
 		play(t, f, []chapter{
-			{"a list between says nothing", func(f *Facts) { f.Others[0].Over, f.Index.Since = 40, 40 }, ReadList, "other's create outlived", connector.ReasonKeyUnderWay, true},
+			{"a list between says nothing", func(f *Facts) { f.Others[0].Over, f.Index.Since = 40, 40 }, ReadList,
+				"other's create outlived", connector.ReasonKeyUnderWay, true},
 			{"a later one does", func(f *Facts) { f.Index.Since = 41 }, Create, "create", "", true},
 		})
 	})
@@ -90,17 +103,24 @@ func TestACustomerThatIsFoundIsNoAnswerToTheCreate(t *testing.T) {
 	first := included()
 	first.Attempts = []Attempt{create}
 	play(t, first, []chapter{
-		{"a customer was typed by hand", func(f *Facts) { f.Holders, f.Holder, f.Index.Since = Free, "c7", 20 }, ReadCustomer, "answer found", "", true},
-		{"it carries the key", func(f *Facts) { f.Look = Look{Seq: 21, Shows: Ours, Holds: "wanted", Now: true} }, Adopt, "answer found", "", true},
-		{"it is linked, and the create may still arrive", func(f *Facts) { f.Link.Customer, f.Holders = "c7", Own }, Later, "other create awaited", "", false},
-		{"the time of the create is over", func(f *Facts) { f.Attempts[0].Over = 30 }, ReadList, "other create outlived", "", true},
+		{"a customer was typed by hand", func(f *Facts) { f.Holders, f.Holder, f.Index.Since = Free, "c7", 20 }, ReadCustomer,
+			"answer found", "", true},
+		{"it carries the key", func(f *Facts) { f.Look = Look{Seq: 21, Shows: Ours, Holds: "wanted", Now: true} }, Adopt,
+			"answer found", "", true},
+		{"it is linked, and the create may still arrive", func(f *Facts) { f.Link.Customer, f.Holders = "c7", Own }, Later,
+			"other create awaited", "", false},
+		{"the time of the create is over", func(f *Facts) { f.Attempts[0].Over = 30 }, ReadList, "other create outlived", "",
+			true},
 		{"the lists show one customer", func(f *Facts) { f.Index.Since = 40 }, Nothing, "in step", "", false},
 	})
 	second := included()
 	second.Others = []Attempt{create}
 	play(t, second, []chapter{
-		{"the first record is linked to it", func(f *Facts) { f.Rival, f.Holders, f.Holder = RivalLink, Another, "c7" }, Wait, "key under way", connector.ReasonKeyUnderWay, true},
-		{"the customer was deleted, and the first record excluded", func(f *Facts) { f.Rival, f.Holders, f.Holder = NoRival, Nobody, "" }, Wait, "key under way", connector.ReasonKeyUnderWay, true},
+		{"the first record is linked to it", func(f *Facts) { f.Rival, f.Holders, f.Holder = RivalLink, Another, "c7" }, Wait,
+			"key under way", connector.ReasonKeyUnderWay, true},
+		{"the customer was deleted, and the first record excluded",
+			func(f *Facts) { f.Rival, f.Holders, f.Holder = NoRival, Nobody, "" }, Wait, "key under way",
+			connector.ReasonKeyUnderWay, true},
 	})
 }
 
@@ -122,12 +142,14 @@ func TestAnOldUpdateNeverStaysUnnoticed(t *testing.T) {
 			f.Look, f.Record.Hash = Look{Seq: 16, Shows: Ours, Holds: "first", Now: true}, "newer"
 			f.Approved.Hash = "newer"
 		}, Update, "update", "", true},
-		{"the newer update was answered", func(f *Facts) { f.Link.Answered, f.Link.AnsweredAt = "newer", 18 }, ReadCustomer, "customer unread", "", true},
+		{"the newer update was answered", func(f *Facts) { f.Link.Answered, f.Link.AnsweredAt = "newer", 18 }, ReadCustomer,
+			"customer unread", "", true},
 		{"a read confirms it, and the older one may still arrive", func(f *Facts) {
 			f.Look, f.Link.Confirmed, f.Link.ConfirmedAt = Look{Seq: 19, Shows: Ours, Holds: "newer"}, "newer", 19
 		}, Later, "older update awaited", "", false},
 		{"its time is over", func(f *Facts) { f.Attempts[0].Over = 30 }, ReadCustomer, "older update outlived", "", true},
-		{"it had arrived just before", func(f *Facts) { f.Look = Look{Seq: 30, Shows: Ours, Holds: "older", Now: true} }, Update, "older update arrived", "", true},
+		{"it had arrived just before", func(f *Facts) { f.Look = Look{Seq: 30, Shows: Ours, Holds: "older", Now: true} },
+			Update, "older update arrived", "", true},
 		{"the newer values are sent again", func(f *Facts) {
 			f.Link.AnsweredAt, f.Look = 32, Look{Seq: 33, Shows: Ours, Holds: "newer", Now: true}
 		}, Nothing, "in step", "", false},
@@ -152,10 +174,12 @@ func TestACancelledMandateIsReplacedOnlyOnAPersonsWord(t *testing.T) {
 			f.Attempts, f.Mandate.Asked = []Attempt{{Seq: 13, Action: connector.ActionLink, Customer: "c1"}}, 13
 			f.Look.Seq = 14
 		}, Wait, "request awaited"},
-		{"a mandate was made and cancelled", func(f *Facts) { f.Mandate.Status, f.Mandate.Seq = connector.MandateCancelled, 15 }, Tell, "cancelled"},
+		{"a mandate was made and cancelled",
+			func(f *Facts) { f.Mandate.Status, f.Mandate.Seq = connector.MandateCancelled, 15 }, Tell, "cancelled"},
 		{"a person asks, while the first request may arrive", func(f *Facts) { f.Words.Ask = 16 }, Wait, "request awaited"},
 		{"its time is over", func(f *Facts) { f.Attempts[0].Over, f.Look.Now = 17, false }, ReadCustomer, "request outlived"},
-		{"a later read shows no other", func(f *Facts) { f.Look = Look{Seq: 18, Shows: Ours, Holds: "wanted", Now: true} }, AskLink, "a person asks"},
+		{"a later read shows no other", func(f *Facts) { f.Look = Look{Seq: 18, Shows: Ours, Holds: "wanted", Now: true} },
+			AskLink, "a person asks"},
 		{"the word is used up", func(f *Facts) { f.Mandate.Asked = 19 }, Tell, "cancelled"},
 	} {
 		c.change(&f)
@@ -181,7 +205,8 @@ func TestWhatWasReadBeforeARestoreProvesNothing(t *testing.T) {
 	play(t, g, []chapter{
 		{"the customer was read before the restore", func(*Facts) {}, ReadCustomer, "customer unread", "", true},
 		{"read again, it is as wanted", func(f *Facts) { f.Look.Seq = 21 }, Later, "older update awaited", "", false},
-		{"read when everything must have arrived", func(f *Facts) { f.Doubt.Over, f.Look.Seq = 30, 31 }, Nothing, "in step", "", false},
+		{"read when everything must have arrived", func(f *Facts) { f.Doubt.Over, f.Look.Seq = 30, 31 }, Nothing, "in step",
+			"", false},
 	})
 }
 
@@ -191,10 +216,14 @@ func TestACustomerThatLooksLikeSomebodyElseIsTakenOverOnAPersonsWord(t *testing.
 	f.Holders, f.Holder, f.Approved = Free, "c1", Intent{Action: connector.ActionAdopt, Customer: "c1", Hash: "wanted"}
 	play(t, f, []chapter{
 		{"a list shows the key", func(*Facts) {}, ReadCustomer, "key found", "", true},
-		{"the customer looks like somebody else", func(f *Facts) { f.Look = Look{Seq: 21, Shows: Ours, Disputed: true, Now: true} }, Tell, "key disputed", connector.ReasonKeyDisputed, false},
-		{"a person said to try again, which says nothing of who it is", func(f *Facts) { f.Words.Retry = 22 }, Tell, "key disputed", connector.ReasonKeyDisputed, false},
+		{"the customer looks like somebody else",
+			func(f *Facts) { f.Look = Look{Seq: 21, Shows: Ours, Disputed: true, Now: true} }, Tell, "key disputed",
+			connector.ReasonKeyDisputed, false},
+		{"a person said to try again, which says nothing of who it is", func(f *Facts) { f.Words.Retry = 22 }, Tell,
+			"key disputed", connector.ReasonKeyDisputed, false},
 		{"a person said that it is the record's", func(f *Facts) { f.Words.Adopt = 23 }, Adopt, "key found", "", true},
-		{"the key is off by now", func(f *Facts) { f.Look = Look{Seq: 24, Shows: NoKey, Now: true} }, ReadList, "holder not confirmed", connector.ReasonKeyUnsettled, true},
+		{"the key is off by now", func(f *Facts) { f.Look = Look{Seq: 24, Shows: NoKey, Now: true} }, ReadList,
+			"holder not confirmed", connector.ReasonKeyUnsettled, true},
 	})
 }
 
@@ -203,7 +232,8 @@ func TestTheAnswerToACreateIsNotDisputed(t *testing.T) {
 	f := included()
 	f.Holders, f.Holder, f.Attempts = Free, "c1", []Attempt{create}
 	play(t, f, []chapter{
-		{"a colleague has renamed what it made", func(f *Facts) { f.Look = Look{Seq: 21, Shows: Ours, Disputed: true, Now: true} }, Adopt, "answer found", "", true},
+		{"a colleague has renamed what it made",
+			func(f *Facts) { f.Look = Look{Seq: 21, Shows: Ours, Disputed: true, Now: true} }, Adopt, "answer found", "", true},
 	})
 }
 
@@ -222,9 +252,14 @@ func TestAMandateThatAPersonLetsBeIsNotToldOfBeforeItIsAnother(t *testing.T) {
 	}{
 		{"it is cancelled", func(*Facts) {}, Tell, "cancelled", connector.ReasonMandateCancelled},
 		{"a person says that no new one is wanted", func(f *Facts) { f.Words.LetBe = 13 }, Nothing, "let be", ""},
-		{"an earlier request for a link is found without an end", func(f *Facts) { f.Attempts = []Attempt{{Seq: 9, Action: connector.ActionLink}} }, Tell, "cancelled", connector.ReasonMandateCancelled},
-		{"a person asks for one after all", func(f *Facts) { f.Attempts, f.Words.Ask = nil, 14 }, AskLink, "a person asks", ""},
-		{"its status is another, of which nobody has said anything", func(f *Facts) { f.Words = Words{}; f.Mandate.Status = "PAUSED" }, Tell, "status not documented", connector.ReasonStatusUnknown},
+		{"an earlier request for a link is found without an end",
+			func(f *Facts) { f.Attempts = []Attempt{{Seq: 9, Action: connector.ActionLink}} }, Tell, "cancelled",
+			connector.ReasonMandateCancelled},
+		{"a person asks for one after all", func(f *Facts) { f.Attempts, f.Words.Ask = nil, 14 }, AskLink, "a person asks",
+			""},
+		{"its status is another, of which nobody has said anything",
+			func(f *Facts) { f.Words = Words{}; f.Mandate.Status = "PAUSED" }, Tell, "status not documented",
+			connector.ReasonStatusUnknown},
 	} {
 		c.what(&f)
 		if s := Decide(f).Mandate; s.Do != c.do || s.Line != c.line || s.Reason != c.reason {
@@ -238,10 +273,14 @@ func TestARecordThatAPersonGaveUpIsToldOfWhenItIsAnother(t *testing.T) {
 	f := included()
 	f.Attempts = []Attempt{create}
 	play(t, f, []chapter{
-		{"a person gives it up while its create may arrive", func(f *Facts) { f.Record = Record{} }, Wait, "create left behind", connector.ReasonOutcomeUnknown, true},
-		{"it changes meanwhile", func(f *Facts) { f.Record.Anew = true }, Wait, "create left behind", connector.ReasonOutcomeUnknown, true},
-		{"the create can arrive no more", func(f *Facts) { f.Attempts = nil }, Tell, "excluded, and changed since", connector.ReasonGivenUpChanged, false},
-		{"a person says that it stays given up", func(f *Facts) { f.Record.Anew = false }, Nothing, "record excluded", "", false},
+		{"a person gives it up while its create may arrive", func(f *Facts) { f.Record = Record{} }, Wait,
+			"create left behind", connector.ReasonOutcomeUnknown, true},
+		{"it changes meanwhile", func(f *Facts) { f.Record.Anew = true }, Wait, "create left behind",
+			connector.ReasonOutcomeUnknown, true},
+		{"the create can arrive no more", func(f *Facts) { f.Attempts = nil }, Tell, "excluded, and changed since",
+			connector.ReasonGivenUpChanged, false},
+		{"a person says that it stays given up", func(f *Facts) { f.Record.Anew = false }, Nothing, "record excluded", "",
+			false},
 	})
 }
 
@@ -254,17 +293,24 @@ func TestAPayerThatLeavesWithAMandateIsToldOnce(t *testing.T) {
 	const line = "record left, mandate lives"
 	play(t, f, []chapter{
 		{"its signing link is open", func(*Facts) {}, Nothing, "in step", "", false},
-		{"the record is excluded", func(f *Facts) { f.Record = Record{} }, Tell, line, connector.ReasonLeftWithMandate, false},
-		{"the payer signs", func(f *Facts) { f.Mandate.Status = connector.MandateActive }, Tell, line, connector.ReasonLeftWithMandate, false},
+		{"the record is excluded", func(f *Facts) { f.Record = Record{} }, Tell, line, connector.ReasonLeftWithMandate,
+			false},
+		{"the payer signs", func(f *Facts) { f.Mandate.Status = connector.MandateActive }, Tell, line,
+			connector.ReasonLeftWithMandate, false},
 		{"a person says that it may stay", func(f *Facts) { f.Words.Leave = 13 }, Nothing, "record excluded", "", false},
-		{"another mandate appears, of which nobody has said anything", func(f *Facts) { f.Words.Leave, f.Mandate.Status = 0, connector.MandatePending }, Tell, line, connector.ReasonLeftWithMandate, false},
-		{"the record is archived", func(f *Facts) { f.Record = Record{Standing: Gone} }, Tell, line, connector.ReasonLeftWithMandate, false},
-		{"the mandate is cancelled", func(f *Facts) { f.Mandate.Status = connector.MandateCancelled }, Tell, "record gone, customer left", connector.ReasonRecordGone, false},
+		{"another mandate appears, of which nobody has said anything",
+			func(f *Facts) { f.Words.Leave, f.Mandate.Status = 0, connector.MandatePending }, Tell, line,
+			connector.ReasonLeftWithMandate, false},
+		{"the record is archived", func(f *Facts) { f.Record = Record{Standing: Gone} }, Tell, line,
+			connector.ReasonLeftWithMandate, false},
+		{"the mandate is cancelled", func(f *Facts) { f.Mandate.Status = connector.MandateCancelled }, Tell,
+			"record gone, customer left", connector.ReasonRecordGone, false},
 		{"a person says that it may stay so", func(f *Facts) { f.Words.Leave = 14 }, Nothing, "record gone", "", false},
 		{"a reading does not show the record, and the status is not documented", func(f *Facts) {
 			f.Words.Leave, f.Record, f.Mandate.Status = 0, Record{Standing: NotShown}, "PAUSED"
 		}, Tell, line, connector.ReasonLeftWithMandate, false},
-		{"the mandate is cancelled", func(f *Facts) { f.Mandate.Status = connector.MandateCancelled }, Nothing, "record shown no more", "", false},
+		{"the mandate is cancelled", func(f *Facts) { f.Mandate.Status = connector.MandateCancelled }, Nothing,
+			"record shown no more", "", false},
 	})
 }
 
@@ -276,13 +322,18 @@ func TestACustomerIsLetGoOnAPersonsWordWhenNothingCanArriveAnyMore(t *testing.T)
 	f.Approved = Intent{Action: connector.ActionUpdate, Customer: "c1", Hash: "wanted"}
 	play(t, f, []chapter{
 		{"an update is planned", func(*Facts) {}, Update, "update", "", true},
-		{"a person says that the customer is not the record's", func(f *Facts) { f.Words.Unlink = 13 }, Approval, "unlink", "", false},
+		{"a person says that the customer is not the record's", func(f *Facts) { f.Words.Unlink = 13 }, Approval, "unlink",
+			"", false},
 		{"a plan shows that", func(f *Facts) { f.Approved.Unlinks = true }, Unlink, "unlink", "", true},
 		{"the request gets no answer", func(f *Facts) {
 			f.Attempts = []Attempt{{Seq: 14, Action: connector.ActionUpdate, Customer: "c1"}}
 		}, Wait, "unlink, request awaited", connector.ReasonOutcomeUnknown, true},
-		{"a read shows that the key is off", func(f *Facts) { f.Look, f.Holders = Look{Seq: 15, Shows: NoKey, Now: true}, Nobody }, Wait, "unlink, request awaited", connector.ReasonOutcomeUnknown, true},
-		{"its time is over", func(f *Facts) { f.Attempts[0].Over, f.Look.Now = 16, false }, ReadCustomer, "unlink, request outlived", connector.ReasonOutcomeUnknown, true},
-		{"a later read shows the same", func(f *Facts) { f.Look = Look{Seq: 17, Shows: NoKey, Now: true} }, Unlink, "unlink", "", true},
+		{"a read shows that the key is off",
+			func(f *Facts) { f.Look, f.Holders = Look{Seq: 15, Shows: NoKey, Now: true}, Nobody }, Wait,
+			"unlink, request awaited", connector.ReasonOutcomeUnknown, true},
+		{"its time is over", func(f *Facts) { f.Attempts[0].Over, f.Look.Now = 16, false }, ReadCustomer,
+			"unlink, request outlived", connector.ReasonOutcomeUnknown, true},
+		{"a later read shows the same", func(f *Facts) { f.Look = Look{Seq: 17, Shows: NoKey, Now: true} }, Unlink, "unlink",
+			"", true},
 	})
 }

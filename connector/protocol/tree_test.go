@@ -128,7 +128,8 @@ func (p *payer) pack() uint64 {
 
 func (p *payer) unpack(b uint64) {
 	*p = payer{
-		link: low(b, 3), confirmed: low(b>>3, 2), answered: low(b>>5, 2), refused: low(b>>7, 2), shows: Shows(low(b>>9, 3)), holds: low(b>>12, 2),
+		link: low(b, 3), confirmed: low(b>>3, 2), answered: low(b>>5, 2), refused: low(b>>7, 2), shows: Shows(low(b>>9, 3)),
+		holds: low(b>>12, 2),
 		flags: low(b>>14, 5), mandate: low(b>>19, 2), before: low(b>>21, 2), hasLink: b>>23&1 != 0, unmoved: b>>24&1 != 0,
 	}
 }
@@ -166,7 +167,8 @@ func (r *reading) pack() uint64 {
 
 func (r *reading) unpack(b uint64) {
 	*r = reading{
-		kind: low(b, 2), list: listing{ids: low(b>>2, 4), carry: low(b>>6, 4), alike: low(b>>10, 4)}, shows: Shows(low(b>>14, 3)), holds: low(b>>17, 2),
+		kind: low(b, 2), list: listing{ids: low(b>>2, 4), carry: low(b>>6, 4), alike: low(b>>10, 4)},
+		shows: Shows(low(b>>14, 3)), holds: low(b>>17, 2),
 		over: low(b>>19, 2), doubt: b>>21&1 != 0, stale: b>>22&1 != 0,
 	}
 }

@@ -20,7 +20,8 @@ func wishing() Record { return Record{Standing: Included, Key: "K", Hash: "wante
 // byItself holds every reason: with what ends it, or with nothing where somebody has to act.
 var byItself = map[connector.Reason][]waits{
 	connector.ReasonOutcomeUnknown: {
-		{Facts{Key: "K", Record: wishing(), Index: Index{Since: 5, Now: true}, Attempts: []Attempt{{Seq: 7, Action: connector.ActionCreate, Rest: true}}},
+		{Facts{Key: "K", Record: wishing(), Index: Index{Since: 5, Now: true},
+			Attempts: []Attempt{{Seq: 7, Action: connector.ActionCreate, Rest: true}}},
 			func(f *Facts) { f.Attempts[0].Over = 9 }},
 		{inOrderFacts(func(f *Facts) { f.Mandate.Rest = true }), func(f *Facts) { f.Mandate.Rest = false }},
 		{inOrderFacts(func(f *Facts) {
@@ -30,30 +31,42 @@ var byItself = map[connector.Reason][]waits{
 			func(f *Facts) { f.Attempts[0].Over, f.Look.Seq = 31, 32 }},
 	},
 	connector.ReasonKeyUnsettled: {{
-		Facts{Key: "K", Record: wishing(), Index: Index{Since: 5, Now: true}, Holders: Free, Holder: "c1", Look: Look{Seq: 6, Shows: NoKey, Now: true}},
+		Facts{Key: "K", Record: wishing(), Index: Index{Since: 5, Now: true}, Holders: Free, Holder: "c1",
+			Look: Look{Seq: 6, Shows: NoKey, Now: true}},
 		func(f *Facts) { f.Holders, f.Holder = Nobody, "" },
 	}},
 	connector.ReasonKeyUnderWay: {{
-		Facts{Key: "K", Record: wishing(), Index: Index{Since: 5, Now: true}, Others: []Attempt{{Seq: 7, Action: connector.ActionCreate}}},
+		Facts{Key: "K", Record: wishing(), Index: Index{Since: 5, Now: true},
+			Others: []Attempt{{Seq: 7, Action: connector.ActionCreate}}},
 		func(f *Facts) { f.Others[0].Over, f.Index.Since = 8, 9 },
 	}},
 
-	connector.ReasonRecordUnreadable: nil, connector.ReasonMappingFailed: nil, connector.ReasonKeyBlank: nil, connector.ReasonKeyShared: nil,
-	connector.ReasonKeyChanged: nil, connector.ReasonNameMissing: nil, connector.ReasonEmailMalformed: nil, connector.ReasonTooManyAddresses: nil,
-	connector.ReasonTwoPrimary: nil, connector.ReasonIllegalText: nil, connector.ReasonLikeness: nil, connector.ReasonRenumbered: nil,
-	connector.ReasonEnteredTwice: nil, connector.ReasonDuplicateCustomer: nil, connector.ReasonKeyDoubled: nil, connector.ReasonKeyRemoved: nil, connector.ReasonOtherKey: nil,
-	connector.ReasonKeyDisputed: nil, connector.ReasonUnlinked: nil, connector.ReasonAnswerMismatch: nil, connector.ReasonCustomerMissing: nil,
-	connector.ReasonRejected: nil, connector.ReasonNoAnswer: nil, connector.ReasonForeignChange: nil, connector.ReasonLinkLost: nil,
-	connector.ReasonLinkRefused: nil, connector.ReasonMandateCancelled: nil, connector.ReasonStatusUnknown: nil, connector.ReasonRecordGone: nil,
-	connector.ReasonLeftWithMandate: nil, connector.ReasonForgotten: nil, connector.ReasonAddressBounced: nil, connector.ReasonEventNotUnderstood: nil,
-	connector.ReasonTwoWay: nil, connector.ReasonSubscriptionChanged: nil, connector.ReasonGivenUpChanged: nil,
+	connector.ReasonRecordUnreadable: nil, connector.ReasonMappingFailed: nil, connector.ReasonKeyBlank: nil,
+	connector.ReasonKeyShared:  nil,
+	connector.ReasonKeyChanged: nil, connector.ReasonNameMissing: nil, connector.ReasonEmailMalformed: nil,
+	connector.ReasonTooManyAddresses: nil,
+	connector.ReasonTwoPrimary:       nil, connector.ReasonIllegalText: nil, connector.ReasonLikeness: nil,
+	connector.ReasonRenumbered:   nil,
+	connector.ReasonEnteredTwice: nil, connector.ReasonDuplicateCustomer: nil, connector.ReasonKeyDoubled: nil,
+	connector.ReasonKeyRemoved: nil, connector.ReasonOtherKey: nil,
+	connector.ReasonKeyDisputed: nil, connector.ReasonUnlinked: nil, connector.ReasonAnswerMismatch: nil,
+	connector.ReasonCustomerMissing: nil,
+	connector.ReasonRejected:        nil, connector.ReasonNoAnswer: nil, connector.ReasonForeignChange: nil,
+	connector.ReasonLinkLost:    nil,
+	connector.ReasonLinkRefused: nil, connector.ReasonMandateCancelled: nil, connector.ReasonStatusUnknown: nil,
+	connector.ReasonRecordGone:      nil,
+	connector.ReasonLeftWithMandate: nil, connector.ReasonForgotten: nil, connector.ReasonAddressBounced: nil,
+	connector.ReasonEventNotUnderstood: nil,
+	connector.ReasonTwoWay:             nil, connector.ReasonSubscriptionChanged: nil, connector.ReasonGivenUpChanged: nil,
 }
 
 // inOrderFacts are the facts of a linked payer with an up-to-date customer and no mandate requested yet.
 func inOrderFacts(set func(*Facts)) Facts {
 	f := Facts{
-		Key: "K", Record: wishing(), Link: Link{Customer: "c1", Confirmed: "wanted", ConfirmedAt: 20}, Holders: Own, Holder: "c1",
-		Look: Look{Seq: 20, Shows: Ours, Holds: "wanted", Now: true}, Index: Index{Since: 5, Now: true}, Mandate: Mandate{Approved: true},
+		Key: "K", Record: wishing(), Link: Link{Customer: "c1", Confirmed: "wanted", ConfirmedAt: 20}, Holders: Own,
+		Holder: "c1",
+		Look:   Look{Seq: 20, Shows: Ours, Holds: "wanted", Now: true}, Index: Index{Since: 5, Now: true},
+		Mandate: Mandate{Approved: true},
 	}
 	set(&f)
 	return f
@@ -86,7 +99,8 @@ func TestWhateverSaysThatNobodyMustActEndsByTimeOrARead(t *testing.T) {
 					t.Errorf("way %d counts as %s, want working: a run that leaves it is not complete", i, class)
 				}
 				w.change(&w.facts)
-				if after := Decide(w.facts); after.Customer.Line == before.Customer.Line && after.Mandate.Line == before.Mandate.Line {
+				if after := Decide(w.facts); after.Customer.Line == before.Customer.Line &&
+					after.Mandate.Line == before.Mandate.Line {
 					t.Errorf("way %d: neither time nor a read moves %q and %q on", i, before.Customer.Line, before.Mandate.Line)
 				}
 			}

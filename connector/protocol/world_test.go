@@ -105,7 +105,8 @@ type ledger struct {
 	listed   byte // customers that the newest list showed
 	lists    byte // lists that agree: 0, 1 or 2 and more
 	unlinks  byte // payers of whose customers a person said that they are not theirs, a bit each
-	doubt    byte // 0 for none; 1 while requests from before a restore may arrive; then 2, and one more for each list that began since
+	// 0 for none; 1 while requests from before a restore may arrive; then 2, and one more for each list that began since
+	doubt byte
 }
 
 // reading is a read that has begun and is not recorded yet.
@@ -151,11 +152,12 @@ const (
 )
 
 var (
-	statuses = [...]connector.MandateStatus{"", connector.MandateCreated, connector.MandateActive, connector.MandateCancelled}
-	values   = [...]string{"", "first values", "second values"}
-	ids      = [...]string{"", "c1", "c2", "c3", "c4"}
-	actions  = [...]connector.Action{"", connector.ActionCreate, connector.ActionUpdate, connector.ActionLink}
-	oneself  = [...]string{"record A", "record B"}
+	statuses = [...]connector.MandateStatus{"", connector.MandateCreated, connector.MandateActive,
+		connector.MandateCancelled}
+	values  = [...]string{"", "first values", "second values"}
+	ids     = [...]string{"", "c1", "c2", "c3", "c4"}
+	actions = [...]connector.Action{"", connector.ActionCreate, connector.ActionUpdate, connector.ActionLink}
+	oneself = [...]string{"record A", "record B"}
 )
 
 // world selects the possible moves, and the weakened rules.
@@ -251,7 +253,8 @@ func (w *world) tidy(s *state) {
 			continue
 		}
 		c.maker = stranger
-		if bit := byte(1) << i; !s.book.knows(i) && (s.backup == 0 || !w.backups[s.backup].knows(i)) && (s.reading.list.ids|s.reading.list.carry)&bit == 0 {
+		if bit := byte(1) << i; !s.book.knows(i) && (s.backup == 0 || !w.backups[s.backup].knows(i)) &&
+			(s.reading.list.ids|s.reading.list.carry)&bit == 0 {
 			c.maker = absent
 		}
 		s.mandates[i] = mandateNone

@@ -108,7 +108,8 @@ func (q *Queue) keep(ctx context.Context, g *going, done <-chan struct{}, lost f
 		}
 		asked := connector.OfThisMachine()
 		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), q.cfg.pace.hold/4)
-		kept, err := q.cfg.Pool.Exec(within, "UPDATE river.holds SET held_until = clock_timestamp() + $5::interval"+heldHere, append(here(g), q.cfg.pace.hold)...)
+		kept, err := q.cfg.Pool.Exec(within, "UPDATE river.holds SET held_until = clock_timestamp() + $5::interval"+heldHere,
+			append(here(g), q.cfg.pace.hold)...)
 		cancel()
 		switch {
 		case err == nil && kept.RowsAffected() == 0:
@@ -161,12 +162,14 @@ func (q *Queue) close(ctx context.Context, g *going, e event) {
 		wait = &left
 	}
 	q.note(ctx, func(b *pgx.Batch) {
-		b.Queue("UPDATE river.schedules SET outcome = $3, ended_at = clock_timestamp() WHERE account = $1 AND job = $2", e.account, e.Job, string(e.Outcome))
+		b.Queue("UPDATE river.schedules SET outcome = $3, ended_at = clock_timestamp() WHERE account = $1 AND job = $2",
+			e.account, e.Job, string(e.Outcome))
 		if e.Outcome == worker.Interrupted {
 			b.Queue("DELETE FROM river.holds"+heldHere, here(g)...)
 			return
 		}
-		b.Queue("UPDATE river.holds SET held_until = NULL, again_at = clock_timestamp() + $5::interval"+heldHere, append(here(g), wait)...)
+		b.Queue("UPDATE river.holds SET held_until = NULL, again_at = clock_timestamp() + $5::interval"+heldHere,
+			append(here(g), wait)...)
 	})
 }
 

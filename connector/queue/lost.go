@@ -67,7 +67,8 @@ func (q *Queue) returnLost(ctx context.Context, name string) error {
 // stillMine reports whether a job still belongs to this node. Call it after noting the node's lease: a node declared
 // lost later finds this lease over.
 func (q *Queue) stillMine(ctx context.Context, row *rivertype.JobRow) (mine bool, err error) {
-	err = q.cfg.Pool.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM river.river_job WHERE id = $1 AND state = 'running')", row.ID).Scan(&mine)
+	err = q.cfg.Pool.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM river.river_job WHERE id = $1 AND state = 'running')",
+		row.ID).Scan(&mine)
 	return mine, err
 }
 

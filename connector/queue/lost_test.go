@@ -54,7 +54,8 @@ func TestWhatALostNodeDidGoesOnElsewhere(t *testing.T) {
 	node.kill()
 	killed := time.Now()
 	last := ask[int64](s, "SELECT coalesce(max(id), 0) FROM river.river_job WHERE kind = 'tick'")
-	s.within(30*time.Second, "the next tick comes", func() bool { return ask[int64](s, "SELECT max(id) FROM river.river_job WHERE kind = 'tick'") > last })
+	s.within(30*time.Second, "the next tick comes",
+		func() bool { return ask[int64](s, "SELECT max(id) FROM river.river_job WHERE kind = 'tick'") > last })
 	t.Logf("the next tick came after %s", time.Since(killed))
 	if now := ask[string](s, "SELECT leader_id FROM river.river_leader"); now == leader {
 		t.Errorf("%s still leads", now)

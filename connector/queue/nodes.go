@@ -75,7 +75,8 @@ func (n Node) State() NodeState {
 
 // Nodes returns the nodes by name; none if none ever served.
 func Nodes(ctx context.Context, pool *pgxpool.Pool) ([]Node, error) {
-	rows, err := pool.Query(ctx, `SELECT n.node_id, n.name, n.version, n.addresses, n.accounts, n.unopened, n.runs, n.started_at, n.seen_at, greatest(now() - n.seen_at, '0'), n.stopping,
+	rows, err := pool.Query(ctx,
+		`SELECT n.node_id, n.name, n.version, n.addresses, n.accounts, n.unopened, n.runs, n.started_at, n.seen_at, greatest(now() - n.seen_at, '0'), n.stopping,
 	coalesce(to_jsonb(n) ->> 'pages', ''), to_jsonb(n) ->> 'pages' IS NOT NULL, coalesce((to_jsonb(n) ->> 'clock_seconds')::float, 0),
 	EXISTS (SELECT 1 FROM river.river_leader l WHERE l.leader_id = n.node_id AND l.expires_at > now())
 FROM river.nodes n ORDER BY n.name, n.started_at`)
@@ -100,7 +101,8 @@ func nobodyServed(err error) bool {
 
 func scanNode(row pgx.CollectableRow) (n Node, err error) {
 	var ahead float64
-	err = row.Scan(&n.ID, &n.Name, &n.Version, &n.Addresses, &n.Accounts, &n.Unopened, &n.Runs, &n.StartedAt, &n.SeenAt, &n.Silent, &n.Stopping, &n.Pages, &n.PagesKnown, &ahead, &n.Leads)
+	err = row.Scan(&n.ID, &n.Name, &n.Version, &n.Addresses, &n.Accounts, &n.Unopened, &n.Runs, &n.StartedAt, &n.SeenAt,
+		&n.Silent, &n.Stopping, &n.Pages, &n.PagesKnown, &ahead, &n.Leads)
 	n.ClockAhead = time.Duration(ahead * float64(time.Second))
 	n.StartedAt, n.SeenAt = n.StartedAt.UTC(), n.SeenAt.UTC()
 	return n, err
@@ -108,7 +110,8 @@ func scanNode(row pgx.CollectableRow) (n Node, err error) {
 
 // Forget removes the lost nodes of a name, and returns how many they were.
 func Forget(ctx context.Context, pool *pgxpool.Pool, name string) (n int, err error) {
-	done, err := pool.Exec(ctx, "DELETE FROM river.nodes WHERE name = $1 AND seen_at <= now() - $2::interval", name, goneAfter)
+	done, err := pool.Exec(ctx, "DELETE FROM river.nodes WHERE name = $1 AND seen_at <= now() - $2::interval", name,
+		goneAfter)
 	if err != nil && !nobodyServed(err) {
 		return 0, fmt.Errorf("forget the lost nodes of the name %s: %w", name, err)
 	}
@@ -186,7 +189,8 @@ func (v *visible) record(ctx context.Context, p Presence, age time.Duration, sto
 VALUES ($1, $2, $3, coalesce($4::text[], '{}'), $5, coalesce($6::bigint[], '{}'), $7, $8, now() - $9::interval, clock_timestamp(), $10, extract(epoch FROM $11::timestamptz - clock_timestamp()))
 ON CONFLICT (node_id) DO UPDATE SET addresses = excluded.addresses, accounts = excluded.accounts, unopened = excluded.unopened, runs = excluded.runs,
 	stopping = excluded.stopping, seen_at = excluded.seen_at, pages = excluded.pages, clock_seconds = excluded.clock_seconds`,
-		v.client.ID(), p.Name, p.Version, p.Addresses, p.Accounts, p.Unopened, p.Runs, stopping, age, p.Pages, v.cfg.pace.now())
+		v.client.ID(), p.Name, p.Version, p.Addresses, p.Accounts, p.Unopened, p.Runs, stopping, age, p.Pages,
+		v.cfg.pace.now())
 	if err := v.cfg.Pool.SendBatch(ctx, batch).Close(); err != nil {
 		return err
 	}

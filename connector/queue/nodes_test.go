@@ -37,7 +37,8 @@ func TestNodesSeeEachOtherAndWhoLeads(t *testing.T) {
 	cfg.pace.seen = 20 * time.Millisecond
 	cfg.pace.now = func() time.Time { return time.Now().Add(90 * time.Second) }
 	cfg.Presence = func() Presence {
-		return Presence{Name: "alpha", Version: "1.2", Addresses: []string{"127.0.0.1:8080"}, Accounts: int(opened.Load()), Unopened: []int64{7, 9}, Runs: 3, Pages: "https"}
+		return Presence{Name: "alpha", Version: "1.2", Addresses: []string{"127.0.0.1:8080"}, Accounts: int(opened.Load()),
+			Unopened: []int64{7, 9}, Runs: 3, Pages: "https"}
 	}
 	q, stop := s.node(cfg)
 	s.node(s.named(Presence{Name: "beta"}))
@@ -47,13 +48,16 @@ func TestNodesSeeEachOtherAndWhoLeads(t *testing.T) {
 		seen = s.nodes()
 		return len(seen) == 2 && seen[0].Accounts == 5 && slices.ContainsFunc(seen, func(n Node) bool { return n.Leads })
 	})
-	if diff := cmp.Diff(Presence{"alpha", "1.2", []string{"127.0.0.1:8080"}, 5, []int64{7, 9}, 3, "https"}, seen[0].Presence); diff != "" {
+	if diff := cmp.Diff(Presence{"alpha", "1.2", []string{"127.0.0.1:8080"}, 5, []int64{7, 9}, 3, "https"},
+		seen[0].Presence); diff != "" {
 		t.Errorf("alpha says (-want +got):\n%s", diff)
 	}
-	if a := seen[0]; !a.PagesKnown || a.ClockAhead < 89*time.Second || a.ClockAhead > 91*time.Second || seen[1].ClockAhead.Abs() > time.Second {
+	if a := seen[0]; !a.PagesKnown || a.ClockAhead < 89*time.Second || a.ClockAhead > 91*time.Second ||
+		seen[1].ClockAhead.Abs() > time.Second {
 		t.Errorf("alpha's clock is %v ahead, beta's %v", a.ClockAhead, seen[1].ClockAhead)
 	}
-	if mine, err := q.Nodes(t.Context()); err != nil || len(mine) != 2 || mine[0].ID == mine[1].ID || seen[0].Leads && seen[1].Leads {
+	if mine, err := q.Nodes(t.Context()); err != nil || len(mine) != 2 || mine[0].ID == mine[1].ID || seen[0].Leads &&
+		seen[1].Leads {
 		t.Errorf("a node sees %+v, %v", mine, err)
 	}
 	if n := seen[1]; n.State() != AtWork || n.StartedAt.After(n.SeenAt) || n.Silent < 0 || len(n.Unopened) != 0 {

@@ -12,7 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-var nudges = flag.Int("nudges", 2000, "how many nudges TestNoNudgeIsLostAtTheEndOfADrain gives; a million take the better part of an hour")
+var nudges = flag.Int("nudges", 2000,
+	"how many nudges TestNoNudgeIsLostAtTheEndOfADrain gives; a million take the better part of an hour")
 
 // Nudges come at every moment of drains on two nodes. Nothing but the end of a drain looks for
 // what they left.
@@ -49,7 +50,8 @@ func TestNoNudgeIsLostAtTheEndOfADrain(t *testing.T) {
 	if lie > 0 {
 		t.Errorf("of %d deliveries %d lie, and nobody drains them", *nudges, lie)
 	}
-	begun := ask[int](s, "SELECT count(*) FROM river.river_job WHERE kind = 'drain'") // jobs that are over are kept for longer than this takes
+	// jobs that are over are kept for longer than this takes
+	begun := ask[int](s, "SELECT count(*) FROM river.river_job WHERE kind = 'drain'")
 	if begun >= *nudges {
 		t.Error("no nudge came while a drain waited or was at work")
 	}
@@ -82,9 +84,11 @@ func TestANudgeDuringADrainIsFollowedByAnother(t *testing.T) {
 	}
 	close(goOn)
 	s.until("all is drained", func() bool {
-		return s.noted("1 drain done schedule") == 2 && s.over() && ask[int](s, "SELECT count(*) FROM deliveries WHERE open") == 0
+		return s.noted("1 drain done schedule") == 2 && s.over() &&
+			ask[int](s, "SELECT count(*) FROM deliveries WHERE open") == 0
 	})
-	s.same("the drains", s.lines("1 drain"), []string{"begun schedule", "done schedule", "begun schedule", "done schedule"})
+	s.same("the drains", s.lines("1 drain"),
+		[]string{"begun schedule", "done schedule", "begun schedule", "done schedule"})
 }
 
 // A delivery and its nudge come when the end of a drain has looked and is not committed yet. The
@@ -108,7 +112,8 @@ func TestANudgeBetweenTheLookAndTheEndOfADrainBeginsAnother(t *testing.T) {
 			skipped.Store(true)
 		}()
 		if !came(20*time.Second, func() bool {
-			return skipped.Load() || ask[int](s, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") > 0
+			return skipped.Load() || ask[int](s,
+				"SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") > 0
 		}) {
 			t.Error("the nudge neither waits nor was it skipped")
 		}
@@ -122,9 +127,11 @@ func TestANudgeBetweenTheLookAndTheEndOfADrainBeginsAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.until("all is drained", func() bool {
-		return s.noted("1 drain done schedule") == 2 && s.over() && ask[int](s, "SELECT count(*) FROM deliveries WHERE open") == 0
+		return s.noted("1 drain done schedule") == 2 && s.over() &&
+			ask[int](s, "SELECT count(*) FROM deliveries WHERE open") == 0
 	})
-	s.same("the drains", s.lines("1 drain"), []string{"begun schedule", "done schedule", "begun schedule", "done schedule"})
+	s.same("the drains", s.lines("1 drain"),
+		[]string{"begun schedule", "done schedule", "begun schedule", "done schedule"})
 }
 
 func TestADrainThatFailsIsTriedAgainByItself(t *testing.T) {

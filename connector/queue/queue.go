@@ -69,9 +69,10 @@ type Config struct {
 	// with a node.
 	Due func(ctx context.Context) ([]int64, error)
 
-	Workers    Workers
-	Slice      time.Duration // a job's share of time while others wait; default a minute, at most SliceTime
-	StopWithin time.Duration // how long jobs may go on when the queue is told to stop, before their context ends; default 20 s
+	Workers Workers
+	Slice   time.Duration // a job's share of time while others wait; default a minute, at most SliceTime
+	// how long jobs may go on when the queue is told to stop, before their context ends; default 20 s
+	StopWithin time.Duration
 
 	// Now is the database's clock, used by all nodes and for the times in errors; nil for the node's own.
 	Now func() time.Time
@@ -79,7 +80,8 @@ type Config struct {
 	Presence func() Presence // the node's own entry; nil for one without a name
 
 	Report func(account int64, e worker.Event) // is told of every outcome, by several goroutines at once; nil for nobody
-	Log    func(text string)                   // receives the queue's failures, without the contents of its jobs; may be nil
+	// receives the queue's failures, without the contents of its jobs; may be nil
+	Log func(text string)
 
 	pace pace // shorter times for tests; zero for the product's
 }
@@ -147,7 +149,8 @@ func New(cfg Config) (*Queue, error) {
 	cfg.defaults()
 	q := &Queue{
 		cfg: cfg, clock: riverClock{cfg.pace.now, cfg.Now().Sub(cfg.pace.now())},
-		places: map[string]chan struct{}{runs: make(chan struct{}, cfg.Workers.Runs), care: make(chan struct{}, cfg.Workers.Care*careRoom)},
+		places: map[string]chan struct{}{runs: make(chan struct{}, cfg.Workers.Runs),
+			care: make(chan struct{}, cfg.Workers.Care*careRoom)},
 	}
 	client, err := river.NewClient(riverpgxv5.New(cfg.Pool), q.river())
 	if err != nil {
@@ -200,11 +203,13 @@ func orDefault[T int | time.Duration](value *T, otherwise T) {
 func (q *Queue) river() *river.Config {
 	most := func(n int) river.QueueConfig { return river.QueueConfig{MaxWorkers: n} }
 	return &river.Config{
-		Schema:  schema,
-		Queues:  map[string]river.QueueConfig{hooks: most(q.cfg.Workers.Hooks), runs: most(q.cfg.Workers.Runs), care: most(q.cfg.Workers.Care), ticks: most(1)},
+		Schema: schema,
+		Queues: map[string]river.QueueConfig{hooks: most(q.cfg.Workers.Hooks), runs: most(q.cfg.Workers.Runs),
+			care: most(q.cfg.Workers.Care), ticks: most(1)},
 		Workers: q.workers(),
 		PeriodicJobs: []*river.PeriodicJob{river.NewPeriodicJob(river.PeriodicInterval(q.cfg.pace.tick),
-			func() (river.JobArgs, *river.InsertOpts) { return tickArgs{}, nil }, &river.PeriodicJobOpts{ID: "tick", RunOnStart: true})},
+			func() (river.JobArgs, *river.InsertOpts) { return tickArgs{}, nil },
+			&river.PeriodicJobOpts{ID: "tick", RunOnStart: true})},
 		FetchCooldown:               q.cfg.pace.fetch,
 		FetchPollInterval:           q.cfg.pace.poll,
 		FetchOnlyKnownKinds:         true, // those of a newer release are left to its nodes

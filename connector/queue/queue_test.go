@@ -182,7 +182,8 @@ func TestANodeWhoseHoldIsGoneStopsWhatItHasUnderWay(t *testing.T) {
 	if err := <-ended; !errors.Is(err, errHoldLost) {
 		t.Errorf("it was told to stop by %v", err)
 	}
-	s.until("another has begun anew once the hold was over", func() bool { return s.noted("1 sweep done schedule") == 1 && s.over() })
+	s.until("another has begun anew once the hold was over",
+		func() bool { return s.noted("1 sweep done schedule") == 1 && s.over() })
 	s.same("the job", s.lines("1 sweep"), []string{"begun schedule", "begun schedule", "done schedule"})
 }
 
@@ -227,11 +228,13 @@ func TestAThrottledJobWaitsUntilTheNamedTime(t *testing.T) {
 	s.every(1, Schedule{Job: "sync", Cron: daily})
 	s.node(cfg)
 	s.until("it is parked", func() bool {
-		return s.noted("1 sync parked schedule") == 1 && ask[int](s, "SELECT count(*) FROM river.river_job WHERE state = 'scheduled'") == 1
+		return s.noted("1 sync parked schedule") == 1 &&
+			ask[int](s, "SELECT count(*) FROM river.river_job WHERE state = 'scheduled'") == 1
 	})
 	s.exec("UPDATE river.schedules SET next_at = now()")
 	s.until("its next time was skipped", func() bool { return s.noted("1 sync skipped") == 1 })
-	for i, at := range []time.Time{*until[0].Load(), *until[1].Load(), ask[time.Time](s, "SELECT scheduled_at FROM river.river_job WHERE kind = 'slice'")} {
+	for i, at := range []time.Time{*until[0].Load(), *until[1].Load(),
+		ask[time.Time](s, "SELECT scheduled_at FROM river.river_job WHERE kind = 'slice'")} {
 		if off := at.Sub(named).Abs(); off > time.Second {
 			t.Errorf("%d: it waits until %s, want %s", i, at, named)
 		}
@@ -242,7 +245,8 @@ func TestAThrottledJobWaitsUntilTheNamedTime(t *testing.T) {
 	s.exec("UPDATE river.holds SET again_at = now()")
 	s.exec("UPDATE river.river_job SET scheduled_at = now() WHERE kind = 'slice'")
 	s.until("it went on", s.over)
-	s.same("the job", s.lines("1 sync"), []string{"begun schedule", "parked schedule", "skipped", "begun schedule", "done schedule"})
+	s.same("the job", s.lines("1 sync"),
+		[]string{"begun schedule", "parked schedule", "skipped", "begun schedule", "done schedule"})
 }
 
 // A panic's text may contain a name. It is never shown, and the job ends.
@@ -273,13 +277,15 @@ func TestAJobThatPanicsOrFailsWaitsForItsNextTime(t *testing.T) {
 	s.until("both ended", both(1))
 	last, _ := events.Load("panics")
 	var broken *connector.PanicError
-	if e := last.(worker.Event); !errors.As(e.Err, &broken) || !strings.HasPrefix(broken.Where(), "queue/queue_test.go:") || strings.Contains(e.Err.Error(), "Jane") {
+	if e := last.(worker.Event); !errors.As(e.Err, &broken) ||
+		!strings.HasPrefix(broken.Where(), "queue/queue_test.go:") || strings.Contains(e.Err.Error(), "Jane") {
 		t.Errorf("the panic is reported as %+v", e)
 	}
 	s.exec("UPDATE river.schedules SET next_at = now()")
 	s.until("both came again", both(2))
 	rows, err := s.queue().Schedules(t.Context(), 1)
-	if err != nil || len(rows) != 2 || rows[0].Outcome != worker.Failed || rows[1].Outcome != worker.Panicked || time.Since(rows[1].EndedAt).Abs() > time.Minute {
+	if err != nil || len(rows) != 2 || rows[0].Outcome != worker.Failed || rows[1].Outcome != worker.Panicked ||
+		time.Since(rows[1].EndedAt).Abs() > time.Minute {
 		t.Errorf("the schedules say %+v, %v", rows, err)
 	}
 	kept := ask[string](s, "SELECT string_agg(j::text, ' ') FROM river.river_job j")
@@ -292,7 +298,8 @@ func TestAJobThatPanicsOrFailsWaitsForItsNextTime(t *testing.T) {
 
 func TestANodeThatStopsGivesItsJobsToAnother(t *testing.T) {
 	t.Parallel()
-	for name, slice := range map[string]time.Duration{"in its slice": time.Minute, "after its slice": 20 * time.Millisecond} {
+	for name, slice := range map[string]time.Duration{"in its slice": time.Minute,
+		"after its slice": 20 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t)
@@ -321,7 +328,8 @@ func TestANodeThatStopsGivesItsJobsToAnother(t *testing.T) {
 				t.Error("a node that has stopped is alive")
 			}
 			s.until("the job was done elsewhere", func() bool { return s.noted("1 sync done schedule") == 1 })
-			s.same("the job", s.lines("1 sync"), []string{"begun schedule", "interrupted schedule", "begun schedule", "done schedule"})
+			s.same("the job", s.lines("1 sync"),
+				[]string{"begun schedule", "interrupted schedule", "begun schedule", "done schedule"})
 			s.until("it is over", s.over)
 			if attempt := ask[int](s, "SELECT attempt FROM river.river_job WHERE kind = 'slice'"); attempt != 1 {
 				t.Errorf("being told to stop counts as an attempt: %d", attempt)
@@ -338,7 +346,8 @@ func TestSweepsAndChoresWaitInALineOfTheirOwn(t *testing.T) {
 	s.until("all are done", func() bool {
 		return s.over() && s.noted("1 sync done schedule") == 1 && s.noted("1 sweep done schedule") == 1
 	})
-	if queues := ask[string](s, "SELECT string_agg(args->>'job' || ': ' || queue, ', ' ORDER BY args->>'job') FROM river.river_job WHERE kind <> 'tick'"); queues != "sweep: care, sync: runs" {
+	if queues := ask[string](s,
+		"SELECT string_agg(args->>'job' || ': ' || queue, ', ' ORDER BY args->>'job') FROM river.river_job WHERE kind <> 'tick'"); queues != "sweep: care, sync: runs" {
 		t.Errorf("they wait in %s", queues)
 	}
 }
@@ -376,9 +385,11 @@ func TestTheDatabasesClockSaysWhenAJobComesAgain(t *testing.T) {
 			s.every(1, Schedule{Job: "sync", Cron: daily})
 			_, stop := s.node(cfg)
 			s.until("it is parked", func() bool {
-				return s.noted("1 sync parked schedule") == 1 && ask[int](s, "SELECT count(*) FROM river.river_job WHERE state = 'scheduled'") == 1
+				return s.noted("1 sync parked schedule") == 1 &&
+					ask[int](s, "SELECT count(*) FROM river.river_job WHERE state = 'scheduled'") == 1
 			})
-			if at := ask[time.Time](s, "SELECT scheduled_at FROM river.river_job WHERE kind = 'slice'"); at.Sub(named).Abs() > time.Second {
+			if at := ask[time.Time](s,
+				"SELECT scheduled_at FROM river.river_job WHERE kind = 'slice'"); at.Sub(named).Abs() > time.Second {
 				t.Errorf("it waits until %s, want %s", at, named)
 			}
 			s.exec("UPDATE river.holds SET again_at = now()")
@@ -402,7 +413,8 @@ func TestTheDatabasesClockSaysWhenAJobComesAgain(t *testing.T) {
 func TestAFastNodeTakesNoJobForLostThatIsAtWork(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	for wrong, want := range map[time.Duration]time.Duration{0: rescueAfter, 10 * time.Minute: rescueAfter + 10*time.Minute, -10 * time.Minute: SliceTime} {
+	for wrong, want := range map[time.Duration]time.Duration{0: rescueAfter, 10 * time.Minute: rescueAfter +
+		10*time.Minute, -10 * time.Minute: SliceTime} {
 		cfg := s.config()
 		cfg.Pool, cfg.pace = s.pool, pace{now: func() time.Time { return time.Now().Add(wrong) }}
 		q, err := New(cfg)
@@ -419,7 +431,8 @@ func TestAQueueThatWouldForgetSomethingIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	for name, without := range map[string]func(*Config){
-		"no database": func(c *Config) { c.Pool = nil }, "no work": func(c *Config) { c.Work = nil }, "no drain": func(c *Config) { c.Drain = nil },
+		"no database": func(c *Config) { c.Pool = nil }, "no work": func(c *Config) { c.Work = nil },
+		"no drain":               func(c *Config) { c.Drain = nil },
 		"no look for deliveries": func(c *Config) { c.Open = nil }, "no lost deliveries": func(c *Config) { c.Due = nil },
 	} {
 		cfg := s.config()

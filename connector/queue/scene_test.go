@@ -87,7 +87,8 @@ func (s *scene) config() Config {
 			return err
 		},
 		Open: func(ctx context.Context, tx pgx.Tx, account int64) (open bool, err error) {
-			return open, tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM deliveries WHERE account = $1 AND open)", account).Scan(&open)
+			return open, tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM deliveries WHERE account = $1 AND open)",
+				account).Scan(&open)
 		},
 		Due:        func(context.Context) ([]int64, error) { return nil, nil },
 		StopWithin: 100 * time.Millisecond,
@@ -98,8 +99,9 @@ func (s *scene) config() Config {
 }
 
 // hasty is the pace of tests.
-var hasty = pace{tick: 100 * time.Millisecond, fetch: 5 * time.Millisecond, poll: 50 * time.Millisecond, drainAgain: 50 * time.Millisecond,
-	hold: 2 * time.Second, look: 20 * time.Millisecond, inTest: true}
+var hasty = pace{tick: 100 * time.Millisecond, fetch: 5 * time.Millisecond, poll: 50 * time.Millisecond,
+	drainAgain: 50 * time.Millisecond,
+	hold:       2 * time.Second, look: 20 * time.Millisecond, inTest: true}
 
 // note keeps an event as "account job outcome trigger".
 func (s *scene) note(account int64, e worker.Event) {

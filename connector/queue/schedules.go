@@ -46,7 +46,8 @@ func (q *Queue) Every(ctx context.Context, account int64, schedules []Schedule) 
 	if err := check(schedules); err != nil {
 		return err
 	}
-	sorted := slices.SortedFunc(slices.Values(schedules), func(a, b Schedule) int { return strings.Compare(a.Job, b.Job) }) // two nodes wait for each other in one order
+	// two nodes wait for each other in one order
+	sorted := slices.SortedFunc(slices.Values(schedules), func(a, b Schedule) int { return strings.Compare(a.Job, b.Job) })
 	err := q.write(ctx, func(tx pgx.Tx) error {
 		var now time.Time
 		if err := tx.QueryRow(ctx, "SELECT now()").Scan(&now); err != nil {
@@ -123,7 +124,8 @@ type Row struct {
 
 // Schedules returns the schedules of an account by the names of their jobs.
 func (q *Queue) Schedules(ctx context.Context, account int64) ([]Row, error) {
-	rows, err := q.cfg.Pool.Query(ctx, `SELECT job, cron, next_at, coalesce(outcome, ''), coalesce(ended_at, '0001-01-01 00:00:00+00')
+	rows, err := q.cfg.Pool.Query(ctx,
+		`SELECT job, cron, next_at, coalesce(outcome, ''), coalesce(ended_at, '0001-01-01 00:00:00+00')
 FROM river.schedules WHERE account = $1 ORDER BY job`, account)
 	if err != nil {
 		return nil, fmt.Errorf("read the schedules of account %d: %w", account, err)

@@ -23,12 +23,14 @@ func TestATimeThatWasMissedComesOnce(t *testing.T) {
 	s.node(s.config())
 	s.node(s.config())
 	s.until("all schedules have moved and all jobs ended", func() bool {
-		return ask[int](s, "SELECT count(*) FROM river.schedules WHERE next_at <= now()") == 0 && s.over() && len(s.lines("2 sync books")) == 2
+		return ask[int](s, "SELECT count(*) FROM river.schedules WHERE next_at <= now()") == 0 && s.over() &&
+			len(s.lines("2 sync books")) == 2
 	})
 	s.same("what no node was there for", s.lines("1 sync books"), []string{"begun catch_up", "done catch_up"})
 	s.same("what is no use later", s.lines("1 letters"), nil)
 	s.same("what is new", s.lines("2 sync books"), []string{"begun schedule", "done schedule"})
-	if late := ask[time.Duration](s, "SELECT max(next_at) FILTER (WHERE job = 'sync books') - now() FROM river.schedules"); late > time.Hour+maxDelay {
+	if late := ask[time.Duration](s,
+		"SELECT max(next_at) FILTER (WHERE job = 'sync books') - now() FROM river.schedules"); late > time.Hour+maxDelay {
 		t.Errorf("the next time is %s away", late)
 	}
 }
@@ -37,11 +39,14 @@ func TestSchedulesOfAnAccountAreReplaced(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	const never = "0 0 29 2 *" // as good as
-	s.every(1, Schedule{Job: "kept", Cron: never}, Schedule{Job: "given another time", Cron: never}, Schedule{Job: "removed", Cron: never}, Schedule{Job: "turned", Cron: never})
+	s.every(1, Schedule{Job: "kept", Cron: never}, Schedule{Job: "given another time", Cron: never},
+		Schedule{Job: "removed", Cron: never}, Schedule{Job: "turned", Cron: never})
 	s.every(2, Schedule{Job: "removed", Cron: never})
 	s.exec("UPDATE river.schedules SET next_at = '2026-01-02 03:04:05Z'")
-	s.every(1, Schedule{Job: "kept", Cron: never}, Schedule{Job: "given another time", Cron: daily}, Schedule{Job: "turned", Cron: never, Care: true},
-		Schedule{Job: "new", Cron: never}, Schedule{Job: "new, on time", Cron: daily, OnTime: true}, Schedule{Job: "new, done lately", Cron: "@every 2h", Last: time.Now().Add(-time.Hour)},
+	s.every(1, Schedule{Job: "kept", Cron: never}, Schedule{Job: "given another time", Cron: daily},
+		Schedule{Job: "turned", Cron: never, Care: true},
+		Schedule{Job: "new", Cron: never}, Schedule{Job: "new, on time", Cron: daily, OnTime: true},
+		Schedule{Job: "new, done lately", Cron: "@every 2h", Last: time.Now().Add(-time.Hour)},
 		Schedule{Job: "new, done long ago", Cron: "@every 1h", Last: time.Now().Add(-240 * time.Hour)})
 	rows, err := s.queue().Schedules(t.Context(), 1)
 	if err != nil {
@@ -50,7 +55,8 @@ func TestSchedulesOfAnAccountAreReplaced(t *testing.T) {
 	day := 24*time.Hour + maxDelay
 	for name, want := range map[string]struct{ from, to time.Duration }{
 		"given another time": {0, day}, "new": {-time.Minute, 0}, "new, on time": {0, day},
-		"new, done lately": {50 * time.Minute, time.Hour + maxDelay}, "new, done long ago": {-240 * time.Hour, -238 * time.Hour},
+		"new, done lately":   {50 * time.Minute, time.Hour + maxDelay},
+		"new, done long ago": {-240 * time.Hour, -238 * time.Hour},
 	} {
 		for _, r := range rows {
 			if in := time.Until(r.NextAt); r.Job == name && (in < want.from || in > want.to) {
@@ -65,7 +71,8 @@ func TestSchedulesOfAnAccountAreReplaced(t *testing.T) {
 			kept = append(kept, r.Job)
 		}
 	}
-	s.same("the account's", names, []string{"given another time", "kept", "new", "new, done lately", "new, done long ago", "new, on time", "turned"})
+	s.same("the account's", names,
+		[]string{"given another time", "kept", "new", "new, done lately", "new, done long ago", "new, on time", "turned"})
 	s.same("those that keep their time", kept, []string{"kept", "turned"})
 	if n := ask[int](s, "SELECT count(*) FROM river.schedules WHERE account = 2"); n != 1 {
 		t.Errorf("another account has %d schedules", n)
@@ -76,8 +83,11 @@ func TestSchedulesThatCannotBeUsedReplaceNothing(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	s.every(1, Schedule{Job: "sync", Cron: daily})
-	err := s.queue().Every(t.Context(), 1, []Schedule{{Job: "a", Cron: "soon"}, {Job: "", Cron: daily}, {Job: "drain", Cron: daily}, {Job: "b", Cron: daily}, {Job: "b", Cron: daily}})
-	for _, want := range []string{`the job a: the schedule "soon" cannot be used`, `the job "" is`, `the job "drain" is`, `the job "b" is given twice`} {
+	err := s.queue().Every(t.Context(), 1,
+		[]Schedule{{Job: "a", Cron: "soon"}, {Job: "", Cron: daily}, {Job: "drain", Cron: daily}, {Job: "b", Cron: daily},
+			{Job: "b", Cron: daily}})
+	for _, want := range []string{`the job a: the schedule "soon" cannot be used`, `the job "" is`, `the job "drain" is`,
+		`the job "b" is given twice`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want it to say %s", err, want)
 		}
@@ -143,7 +153,8 @@ func TestAQueueOfAnEarlierVersionGoesOn(t *testing.T) {
 	s := newScene(t)
 	s.exec("ALTER TABLE river.schedules ALTER COLUMN long DROP DEFAULT")
 	s.exec("INSERT INTO river.schedules (account, job, cron, on_time, long, care, next_at) VALUES (1, 'sweep', $1, true, true, true, now() + interval '1 day')", daily)
-	_, err := s.queue().client.Insert(t.Context(), sliceArgs{Account: 1, Name: "sweep", Trigger: worker.TriggerSchedule}, &river.InsertOpts{Queue: care})
+	_, err := s.queue().client.Insert(t.Context(), sliceArgs{Account: 1, Name: "sweep", Trigger: worker.TriggerSchedule},
+		&river.InsertOpts{Queue: care})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,8 @@ func (tickArgs) InsertOpts() river.InsertOpts {
 
 // once keeps a job from being inserted while it is not over.
 var once = river.UniqueOpts{ByArgs: true, ByState: []rivertype.JobState{
-	rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRunning, rivertype.JobStateRetryable, rivertype.JobStateScheduled,
+	rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRunning, rivertype.JobStateRetryable,
+	rivertype.JobStateScheduled,
 }}
 
 // handler runs the jobs of a kind. It keeps panics from River, because River would log them.
@@ -76,9 +77,10 @@ func (h *handler[A]) Work(ctx context.Context, job *river.Job[A]) error {
 
 func (q *Queue) workers() *river.Workers {
 	all := river.NewWorkers()
-	river.AddWorker(all, &handler[sliceArgs]{timeout: q.cfg.pace.slice, work: func(ctx context.Context, job *river.Job[sliceArgs]) error {
-		return q.work(ctx, job.JobRow, jobArgs(job.Args))
-	}})
+	river.AddWorker(all, &handler[sliceArgs]{timeout: q.cfg.pace.slice,
+		work: func(ctx context.Context, job *river.Job[sliceArgs]) error {
+			return q.work(ctx, job.JobRow, jobArgs(job.Args))
+		}})
 	river.AddWorker(all, &handler[drainArgs]{timeout: q.cfg.pace.slice, work: q.drain})
 	river.AddWorker(all, &handler[tickArgs]{timeout: tickTime, work: q.tick})
 	return all
@@ -88,7 +90,8 @@ func (q *Queue) workers() *river.Workers {
 func (q *Queue) work(ctx context.Context, row *rivertype.JobRow, args jobArgs) error {
 	var scheduled bool
 	node := q.lease.Load()
-	err := q.cfg.Pool.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM river.schedules WHERE account = $1 AND job = $2)", args.Account, args.Name).Scan(&scheduled)
+	err := q.cfg.Pool.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM river.schedules WHERE account = $1 AND job = $2)",
+		args.Account, args.Name).Scan(&scheduled)
 	if err == nil && scheduled {
 		scheduled, err = q.stillMine(ctx, row)
 	}
@@ -97,7 +100,8 @@ func (q *Queue) work(ctx context.Context, row *rivertype.JobRow, args jobArgs) e
 	}
 	s := standing{held: true}
 	if err == nil {
-		g := &going{event: event{args.Account, worker.Event{Job: args.Name, Trigger: args.Trigger}}, id: row.ID, node: node, ended: make(chan struct{})}
+		g := &going{event: event{args.Account, worker.Event{Job: args.Name, Trigger: args.Trigger}}, id: row.ID, node: node,
+			ended: make(chan struct{})}
 		g.holder = fmt.Sprint(q.client.ID(), " ", q.holds.Add(1))
 		s, err = q.slice(ctx, g, q.places[row.Queue])
 	}
@@ -208,12 +212,13 @@ func (q *Queue) drain(ctx context.Context, job *river.Job[drainArgs]) error {
 		return q.again(q.cfg.pace.drainAgain)
 	}
 	ctx = connector.WithFence(ctx, holds)
-	e := q.goOn(ctx, job.JobRow, event{account, worker.Event{Job: worker.DrainName, Trigger: worker.TriggerSchedule}}, func(ctx context.Context) (err error) {
-		if err = q.cfg.Drain(ctx, account); err == nil {
-			open, err = q.finish(ctx, job)
-		}
-		return err
-	})
+	e := q.goOn(ctx, job.JobRow, event{account, worker.Event{Job: worker.DrainName, Trigger: worker.TriggerSchedule}},
+		func(ctx context.Context) (err error) {
+			if err = q.cfg.Drain(ctx, account); err == nil {
+				open, err = q.finish(ctx, job)
+			}
+			return err
+		})
 	switch {
 	case e.Outcome == more:
 		return q.again(0)

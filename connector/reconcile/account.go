@@ -23,7 +23,8 @@ type Evidence struct {
 func (e Evidence) String() string {
 	switch {
 	case e.Customer != "" && e.Stranger != "":
-		return fmt.Sprintf("customer %s is there under its id with our key, and customer %s with another", e.Customer, e.Stranger)
+		return fmt.Sprintf("customer %s is there under its id with our key, and customer %s with another", e.Customer,
+			e.Stranger)
 	case e.Customer != "":
 		return fmt.Sprintf("customer %s is there under its id with our key", e.Customer)
 	case e.Looked == 0:

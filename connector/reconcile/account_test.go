@@ -22,7 +22,8 @@ func TestAnAccountIsKnownByItsCustomers(t *testing.T) {
 				delete(w.billing.customers, fmt.Sprintf("c%02d", i))
 			}
 		}, "customer c… is there under its id with our key", true},
-		"none is there": {func(w *world) { clear(w.billing.customers) }, "none of the 20 linked customers that were looked for is there under its id with our key", false},
+		"none is there": {func(w *world) { clear(w.billing.customers) },
+			"none of the 20 linked customers that were looked for is there under its id with our key", false},
 		"one has another key": {func(w *world) { w.billing.put("c24", "somebody", "", "") },
 			"customer c… is there under its id with our key, and customer c… with another", false},
 		"one has the number that a person gave it": {func(w *world) {

@@ -35,8 +35,9 @@ func compare(k *state.Known) (news state.Reflection, seen Seen) {
 		}
 	}
 	seen.Moved = compareMandate(k, &news)
-	news.News = k.List != nil && (seen.Moved || !k.Seen || k.LinkState != connector.LinkLinked || k.Shows != k.AppliedHash ||
-		k.Mandate != nil && k.Mandate.ID != k.MandateID)
+	news.News = k.List != nil &&
+		(seen.Moved || !k.Seen || k.LinkState != connector.LinkLinked || k.Shows != k.AppliedHash ||
+			k.Mandate != nil && k.Mandate.ID != k.MandateID)
 	return news, seen
 }
 
@@ -57,7 +58,8 @@ func otherwise(k *state.Known, carried connector.Key, held bool) bool {
 // read: the service may answer from memory with a long deleted customer (fault F08).
 func compareLink(k *state.Known, carried connector.Key, news *state.Reflection) {
 	bare, ours := len(k.Customer.ExternalData) == 0, carried == k.Key
-	awaited := ours && k.Moves.Value != "" && (k.Next > 0 || connector.KeyIn(k.Customer.ExternalData, k.Moves.Name) == k.Moves)
+	awaited := ours && k.Moves.Value != "" &&
+		(k.Next > 0 || connector.KeyIn(k.Customer.ExternalData, k.Moves.Name) == k.Moves)
 	if news.Moved = k.Moved; k.Moved.Value != "" {
 		ours = true
 	}
@@ -93,7 +95,8 @@ func compareMandate(k *state.Known, news *state.Reflection) (moved bool) {
 	}
 	moved = k.Status != m.Status
 	news.Changed = moved || k.MandateID != m.ID
-	news.Unsigned = k.Status == "" && m.Status == connector.MandateCreated && m.URL == "" // somebody has its link, or nobody: the next plan tells
+	// somebody has its link, or nobody: the next plan tells
+	news.Unsigned = k.Status == "" && m.Status == connector.MandateCreated && m.URL == ""
 	news.Explains = news.Changed || m.URL != "" || k.Cause == connector.CauseLink
 	return moved
 }
@@ -101,12 +104,14 @@ func compareMandate(k *state.Known, news *state.Reflection) (moved bool) {
 // agrees reports whether SaveAgreed stores all the news of a list about a customer: it is as the ledger knows it, or its
 // link is confirmed for the first time. TestAPageIsObservedAsItsCustomersOneByOne compares SaveAgreed with Reflect.
 func agrees(k *state.Known, news state.Reflection) bool {
-	if !k.Ours || !k.Same || !k.Alone || k.Told || k.Unlink.At != 0 || k.Moves != (connector.Key{}) || k.Shows != k.AppliedHash ||
+	if !k.Ours || !k.Same || !k.Alone || k.Told || k.Unlink.At != 0 || k.Moves != (connector.Key{}) ||
+		k.Shows != k.AppliedHash ||
 		news.Otherwise || news.Young || news.Conflict != "" || k.Applied != nil && news.Held == nil {
 		return false
 	}
 	settled := k.Seen && k.LinkState == connector.LinkLinked
-	first := !k.Seen && news.Confirmed && k.LinkState == connector.LinkCreating && k.Applied != nil && k.Late && k.Open == 0
+	first := !k.Seen && news.Confirmed && k.LinkState == connector.LinkCreating && k.Applied != nil && k.Late &&
+		k.Open == 0
 	m := k.Mandate
 	return (settled || first) && (m == nil || news.Mandate != nil && !news.Changed && !news.Explains &&
 		m.FailureReason.IsZero() && (m.ServiceTime == "" || m.ServiceTime == k.ServiceTime) && !k.LinkApart)

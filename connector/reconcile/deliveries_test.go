@@ -34,7 +34,8 @@ func TestADeliveryForAnUnknownCustomerIsParkedAndThenLeftToTheSweep(t *testing.T
 func (w *world) receiveMandate(key, mandateID string) {
 	w.t.Helper()
 	w.do(func(tx *state.Tx) error {
-		_, err := tx.Receive(state.Delivery{Key: key, Type: "dd-mandate", MandateID: mandateID, Body: []byte(`{}`), State: connector.InboxReceived})
+		_, err := tx.Receive(state.Delivery{Key: key, Type: "dd-mandate", MandateID: mandateID, Body: []byte(`{}`),
+			State: connector.InboxReceived})
 		return err
 	})
 }
@@ -56,7 +57,8 @@ func TestADeliveryThatNamesOnlyAMandateIsReflectedOnItsCustomer(t *testing.T) {
 	w.receiveMandate("d3", "m9")
 	gets := w.billing.gets
 	res, err := w.rec.Drain(t.Context())
-	if want := (reconcile.DrainResult{Reflected: 1, Parked: 1, Moved: 1}); err != nil || res != want || w.billing.gets != gets+1 {
+	if want := (reconcile.DrainResult{Reflected: 1, Parked: 1, Moved: 1}); err != nil || res != want ||
+		w.billing.gets != gets+1 {
 		t.Errorf("drain = %+v, %v with %d reads; want %+v with one", res, err, w.billing.gets-gets, want)
 	}
 	if diff := cmp.Diff([]string{">CREATED", "CREATED>ACTIVE"}, w.moves()); diff != "" {

@@ -49,13 +49,15 @@ func differences(sent *connector.Customer, c connector.RemoteCustomer) []connect
 // and then no comparison is built.
 func isExact(sent *connector.Customer, c connector.RemoteCustomer) bool {
 	for _, a := range sent.Addresses {
-		if !slices.ContainsFunc(c.Addresses, func(b connector.Address) bool { return sameAddress(a, b) && sameCountry(a, b) }) {
+		if !slices.ContainsFunc(c.Addresses,
+			func(b connector.Address) bool { return sameAddress(a, b) && sameCountry(a, b) }) {
 			return false
 		}
 	}
-	return holds(&connector.Customer{Name: sent.Name, ExternalData: sent.ExternalData}, c) && !slices.ContainsFunc(sent.People, func(p connector.Person) bool {
-		return !shows(c.Emails, p.Email, strings.EqualFold) || !shows(c.Phones, p.Phone, connector.SameForm)
-	})
+	return holds(&connector.Customer{Name: sent.Name, ExternalData: sent.ExternalData}, c) &&
+		!slices.ContainsFunc(sent.People, func(p connector.Person) bool {
+			return !shows(c.Emails, p.Email, strings.EqualFold) || !shows(c.Phones, p.Phone, connector.SameForm)
+		})
 }
 
 func sameCountry(a, b connector.Address) bool { return connector.SameForm(a.Country, b.Country) }
@@ -109,7 +111,8 @@ func addressesAsRead(sent, shown []connector.Address) []connector.Address {
 	for i, a := range sent {
 		if j := slices.Index(used, false); !found[i] && j >= 0 {
 			b := shown[j]
-			out[i], used[j] = connector.Address{Line1: formOf(a.Line1, b.Line1), City: formOf(a.City, b.City), PostCode: formOf(a.PostCode, b.PostCode), Country: formOf(a.Country, b.Country)}, true
+			out[i], used[j] = connector.Address{Line1: formOf(a.Line1, b.Line1), City: formOf(a.City, b.City),
+				PostCode: formOf(a.PostCode, b.PostCode), Country: formOf(a.Country, b.Country)}, true
 		}
 	}
 	return out
@@ -163,9 +166,11 @@ func holds(ours *connector.Customer, c connector.RemoteCustomer) bool {
 func flagged(ours, shown []connector.Person) bool {
 	differs := func(ours, shown string) bool { return ours != "" && shown != "" && ours != shown }
 	for _, p := range ours {
-		if p.Email != "" && slices.ContainsFunc(shown, func(s connector.Person) bool { return strings.EqualFold(s.Email, p.Email) }) &&
+		if p.Email != "" && slices.ContainsFunc(shown,
+			func(s connector.Person) bool { return strings.EqualFold(s.Email, p.Email) }) &&
 			!slices.ContainsFunc(shown, func(s connector.Person) bool {
-				return strings.EqualFold(s.Email, p.Email) && !differs(p.Primary, s.Primary) && !differs(p.Communication, s.Communication)
+				return strings.EqualFold(s.Email, p.Email) && !differs(p.Primary, s.Primary) &&
+					!differs(p.Communication, s.Communication)
 			}) {
 			return false
 		}
@@ -175,7 +180,8 @@ func flagged(ours, shown []connector.Person) bool {
 
 // sameAddress compares the contents of both spellings of an address; one has no country.
 func sameAddress(ours, theirs connector.Address) bool {
-	return connector.SameForm(ours.Line1, theirs.Line1) && connector.SameForm(ours.City, theirs.City) && connector.SameForm(ours.PostCode, theirs.PostCode)
+	return connector.SameForm(ours.Line1, theirs.Line1) && connector.SameForm(ours.City, theirs.City) &&
+		connector.SameForm(ours.PostCode, theirs.PostCode)
 }
 
 func shows(list []string, text string, same func(a, b string) bool) bool {

@@ -85,7 +85,8 @@ func (r *Reconciler) reflect(ctx context.Context, group []state.OpenDelivery, re
 
 // begin returns the deliveries with a customer to read, and the ticket of the reads. For deliveries with only a mandate
 // it finds the customer; they are handled again with that customer's others. It parks those of unknown customers.
-func begin(tx *state.Tx, group []state.OpenDelivery, res *DrainResult) (left []state.OpenDelivery, ticket int64, err error) {
+func begin(tx *state.Tx, group []state.OpenDelivery, res *DrainResult) (left []state.OpenDelivery, ticket int64,
+	err error) {
 	for _, d := range group {
 		named := false
 		if d.BillingID == "" {
@@ -134,7 +135,8 @@ func (r *Reconciler) record(ctx context.Context, read []answered, ticket int64, 
 	if err != nil {
 		return err
 	}
-	res.Reflected, res.Superseded, res.Moved = res.Reflected+done.Reflected, res.Superseded+done.Superseded, res.Moved+done.Moved
+	res.Reflected, res.Superseded, res.Moved = res.Reflected+done.Reflected, res.Superseded+done.Superseded,
+		res.Moved+done.Moved
 	for _, w := range waited {
 		if r.Reflected != nil {
 			r.Reflected(w)
@@ -186,7 +188,8 @@ func recordReads(tx *state.Tx, read []answered, ticket int64, done *DrainResult)
 			}
 		}
 	}
-	return waited, errors.Join(tx.CloseDeliveries(reflected, connector.InboxReflected, ""), tx.CloseDeliveries(superseded, connector.InboxSuperseded, ""),
+	return waited, errors.Join(tx.CloseDeliveries(reflected, connector.InboxReflected, ""),
+		tx.CloseDeliveries(superseded, connector.InboxSuperseded, ""),
 		tx.CloseDeliveries(gone, connector.InboxReflected, "the customer no longer exists"))
 }
 

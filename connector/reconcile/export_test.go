@@ -9,7 +9,8 @@ import (
 
 // ObserveList makes a list pass of the given pages. Together observes each page as Pass does; otherwise its customers
 // one by one.
-func (r *Reconciler) ObserveList(ctx context.Context, pages [][]connector.RemoteCustomer, together bool) (repaired int, otherwise map[string]bool, err error) {
+func (r *Reconciler) ObserveList(ctx context.Context, pages [][]connector.RemoteCustomer, together bool) (repaired int,
+	otherwise map[string]bool, err error) {
 	var list *state.Listing
 	if err := r.Ledger.Do(ctx, func(tx *state.Tx) (err error) { list, err = tx.BeginPass(); return err }); err != nil {
 		return 0, nil, err

@@ -53,7 +53,8 @@ func TestTwoListsReadAtTheSameTimeDoNotSettleTheIndex(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if holders, err := w.ledger.KeyHolders(t.Context(), connector.Key{Name: "no", Value: "K2"}); err != nil || !x.Believed.IsZero() && len(holders) == 0 {
+	if holders, err := w.ledger.KeyHolders(t.Context(), connector.Key{Name: "no", Value: "K2"}); err != nil ||
+		!x.Believed.IsZero() && len(holders) == 0 {
 		t.Errorf("the index counts as settled since %s and lacks a customer that exists (%v)", x.Believed, err)
 	}
 }
@@ -160,7 +161,8 @@ type poisonedReads struct {
 
 func (p *poisonedReads) Customer(ctx context.Context, id string) (connector.RemoteCustomer, error) {
 	if id == p.id {
-		return connector.RemoteCustomer{}, &connector.RemoteError{Op: "get customer", Fault: connector.FaultUnavailable, Status: 500}
+		return connector.RemoteCustomer{},
+			&connector.RemoteError{Op: "get customer", Fault: connector.FaultUnavailable, Status: 500}
 	}
 	return p.fakeBilling.Customer(ctx, id)
 }
@@ -214,7 +216,8 @@ func TestReadsOfSingleCustomersReportTheirProgress(t *testing.T) {
 		w.billing.hide[id] = 1
 	}
 	var steps []string
-	ctx := reconcile.WithProgress(t.Context(), func(done, total int) { steps = append(steps, fmt.Sprintf("%d of %d", done, total)) })
+	ctx := reconcile.WithProgress(t.Context(),
+		func(done, total int) { steps = append(steps, fmt.Sprintf("%d of %d", done, total)) })
 	if _, err := w.rec.Sweep(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,8 @@ func TestAFinancialStatusIsThatOfTheNewestLookThatShowedOne(t *testing.T) {
 		{"FULLY_PAID", connector.CauseSweep, 103, "FULLY_PAID"},
 	} {
 		w.now = w.now.Add(time.Minute)
-		c := connector.RemoteCustomer{ID: "b1", Name: "Payer b1", ExternalData: map[string]string{"no": "1"}, Financial: s.status}
+		c := connector.RemoteCustomer{ID: "b1", Name: "Payer b1", ExternalData: map[string]string{"no": "1"},
+			Financial: s.status}
 		w.do(func(tx *state.Tx) error {
 			seen, err := reconcile.Observe(tx, reconcile.OfCustomer(c, s.ticket, s.cause, "1"))
 			if seen.Drifted || seen.Moved {

@@ -50,7 +50,8 @@ func (w *world) reopen(name string) *world {
 		w.t.Fatal(err)
 	}
 	var err error
-	if other.ledger, err = state.Open(w.t.Context(), state.Options{Path: other.path, KeyFile: w.path + ".key", Now: w.ledger.Now}); err != nil {
+	if other.ledger, err = state.Open(w.t.Context(),
+		state.Options{Path: other.path, KeyFile: w.path + ".key", Now: w.ledger.Now}); err != nil {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { _ = other.ledger.Close() })
@@ -67,12 +68,14 @@ var (
 
 // sent is what a create sent of a record.
 func sent(sourceID string) connector.Customer {
-	return connector.Customer{Name: sentName, ExternalData: map[string]string{"no": sourceID}, People: []connector.Person{{Name: "Ada", Email: sourceID + "@example.com", Phone: sentPhone}}}
+	return connector.Customer{Name: sentName, ExternalData: map[string]string{"no": sourceID},
+		People: []connector.Person{{Name: "Ada", Email: sourceID + "@example.com", Phone: sentPhone}}}
 }
 
 // asSent is a customer that shows what was sent.
 func asSent(sourceID, billingID string) connector.RemoteCustomer {
-	return connector.RemoteCustomer{ID: billingID, Name: sentName, Emails: []string{sourceID + "@example.com"}, Phones: []string{sentPhone},
+	return connector.RemoteCustomer{ID: billingID, Name: sentName, Emails: []string{sourceID + "@example.com"},
+		Phones:       []string{sentPhone},
 		ExternalData: map[string]string{"no": sourceID}}
 }
 
@@ -85,8 +88,11 @@ func (w *world) made(sourceID, billingID string, answer connector.RemoteCustomer
 			return err
 		}
 		key := connector.Key{Name: "no", Value: sourceID}
-		planned := protocol.Facts{Key: key.ID(), Record: protocol.Record{Standing: protocol.Included, Key: key.ID(), Hash: sent(sourceID).Hash()}}
-		if err := tx.SaveDecisions(w.run, "acme", "m1", state.Decision{SourceID: sourceID, ContentHash: record.Hash(), Verdict: state.Included, Key: key, Facts: state.FactsOfPlan(planned, false)}); err != nil {
+		planned := protocol.Facts{Key: key.ID(),
+			Record: protocol.Record{Standing: protocol.Included, Key: key.ID(), Hash: sent(sourceID).Hash()}}
+		if err := tx.SaveDecisions(w.run, "acme", "m1",
+			state.Decision{SourceID: sourceID, ContentHash: record.Hash(), Verdict: state.Included, Key: key,
+				Facts: state.FactsOfPlan(planned, false)}); err != nil {
 			return err
 		}
 		p := state.Payer{Connection: "acme", SourceID: sourceID, Key: key}
@@ -140,8 +146,10 @@ func (w *world) lists(passes ...[][]connector.RemoteCustomer) (together *world) 
 
 // What may have happened to a customer before a list, and how a list may show it.
 var (
-	befores = []string{"read", "read", "mandate", "mandate read", "cancelled", "financial", "told", "answered", "country", "unlink", "stranger's key", "updated", "link"}
-	showns  = []string{"mandate", "mandate", "moved mandate", "other mandate", "cancelled", "unknown", "mandate without id", "link", "reason", "time", "name", "phone", "e-mail", "country", "bare", "no key", "other key",
+	befores = []string{"read", "read", "mandate", "mandate read", "cancelled", "financial", "told", "answered", "country",
+		"unlink", "stranger's key", "updated", "link"}
+	showns = []string{"mandate", "mandate", "moved mandate", "other mandate", "cancelled", "unknown",
+		"mandate without id", "link", "reason", "time", "name", "phone", "e-mail", "country", "bare", "no key", "other key",
 		"more pairs", "financial", "financial", "twice", "key twice", "gone", "flags"}
 )
 
@@ -157,12 +165,14 @@ func some(r *rand.Rand, names []string) (out []string) {
 func (w *world) live(sourceID, billingID string, before []string) {
 	w.t.Helper()
 	c := asSent(sourceID, billingID)
-	mandate := &connector.Mandate{ID: "m" + billingID, CustomerID: billingID, Status: connector.MandateCreated, ServiceTime: "t1"}
+	mandate := &connector.Mandate{ID: "m" + billingID, CustomerID: billingID, Status: connector.MandateCreated,
+		ServiceTime: "t1"}
 	if slices.Contains(before, "country") {
 		c.Addresses = []connector.Address{{Line1: "1 Quay St", Country: "GB"}}
 	}
 	if slices.Contains(before, "link") {
-		c.Mandate = &connector.Mandate{ID: "m" + billingID, CustomerID: billingID, Status: connector.MandateCreated, URL: "https://sign.example.com/" + billingID}
+		c.Mandate = &connector.Mandate{ID: "m" + billingID, CustomerID: billingID, Status: connector.MandateCreated,
+			URL: "https://sign.example.com/" + billingID}
 	}
 	w.made(sourceID, billingID, c)
 	read := func(c connector.RemoteCustomer) {

@@ -67,13 +67,16 @@ func (e *ShortListError) Error() string {
 	const nothing = "nothing is created and nobody is taken for deleted"
 	switch {
 	case !e.Standstill():
-		return fmt.Sprintf("the billing service lists %s and lacks at least %d that exist; %s until its list is whole again", connector.Plural(e.Listed, "customer"), e.Lacking, nothing)
+		return fmt.Sprintf("the billing service lists %s and lacks at least %d that exist; %s until its list is whole again",
+			connector.Plural(e.Listed, "customer"), e.Lacking, nothing)
 	case e.Exist:
 		return fmt.Sprintf("the billing service lists %s and lacks %d of the %d that are linked here, some of which still exist; %s until its list is whole again: "+
-			"see whether its credentials may list all customers, or ask the billing service", connector.Plural(e.Listed, "customer"), e.Lacking, e.Linked, nothing)
+			"see whether its credentials may list all customers, or ask the billing service",
+			connector.Plural(e.Listed, "customer"), e.Lacking, e.Linked, nothing)
 	}
 	return fmt.Sprintf("the billing service lists %s and lacks %d of the %d that are linked here, more than the limit of %d; %s: "+
-		"see what its credentials may read, or raise guards.max_missing if they were really deleted", connector.Plural(e.Listed, "customer"), e.Lacking, e.Linked, e.Limit, nothing)
+		"see what its credentials may read, or raise guards.max_missing if they were really deleted",
+		connector.Plural(e.Listed, "customer"), e.Lacking, e.Linked, e.Limit, nothing)
 }
 
 // Believe makes list passes until the index is trusted. This needs two consecutive proving passes with the same

@@ -28,7 +28,8 @@ type reading struct {
 // move on, as they do in the service; keys and names are edited to and fro.
 func drawReadings(t *rapid.T) []reading {
 	mandates := []reading{
-		{}, {mandate: "m1", status: connector.MandateCreated}, {mandate: "m1", status: connector.MandatePending}, {mandate: "m1", status: "PAUSED"},
+		{}, {mandate: "m1", status: connector.MandateCreated}, {mandate: "m1", status: connector.MandatePending},
+		{mandate: "m1", status: "PAUSED"},
 		{mandate: "m1", status: connector.MandateActive}, {mandate: "m1", status: connector.MandateCancelled},
 		{mandate: "m2", status: connector.MandateCreated}, {mandate: "m2", status: connector.MandateActive},
 	}

@@ -100,14 +100,17 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t, path: filepath.Join(t.TempDir(), "payersync.db"), now: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC), billing: &fakeBilling{customers: map[string]connector.RemoteCustomer{}, hide: map[string]int{}}}
+	w := &world{t: t, path: filepath.Join(t.TempDir(), "payersync.db"), now: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC),
+		billing: &fakeBilling{customers: map[string]connector.RemoteCustomer{}, hide: map[string]int{}}}
 	statetest.New(t, w.path)
 	var err error
-	if w.ledger, err = state.Open(context.Background(), state.Options{Path: w.path, KeyFile: w.path + ".key", Now: func() time.Time { return w.now }}); err != nil {
+	if w.ledger, err = state.Open(context.Background(),
+		state.Options{Path: w.path, KeyFile: w.path + ".key", Now: func() time.Time { return w.now }}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.ledger.Close() })
-	w.rec = &reconcile.Reconciler{Ledger: w.ledger, Billing: w.billing, Lookup: reconcile.Lookup{MaxAge: 24 * time.Hour, Quarantine: 15 * time.Minute}}
+	w.rec = &reconcile.Reconciler{Ledger: w.ledger, Billing: w.billing,
+		Lookup: reconcile.Lookup{MaxAge: 24 * time.Hour, Quarantine: 15 * time.Minute}}
 	w.do(func(tx *state.Tx) error {
 		if err := tx.PinConnection(state.Connection{Name: "acme", Info: connector.SourceInfo{Kind: "books"}}); err != nil {
 			return err
@@ -115,7 +118,8 @@ func newWorld(t testing.TB) *world {
 		if err := tx.SaveMapping("m1", "version: 1", "tester"); err != nil {
 			return err
 		}
-		w.run, err = tx.OpenRun(state.NewRun{Connection: "acme", Kind: connector.RunSync, Trigger: "manual", Mapping: "m1", Holder: "test"})
+		w.run, err = tx.OpenRun(state.NewRun{Connection: "acme", Kind: connector.RunSync, Trigger: "manual", Mapping: "m1",
+			Holder: "test"})
 		return err
 	})
 	return w
@@ -138,7 +142,8 @@ func (w *world) link(sourceID, billingID string) {
 			return err
 		}
 		key := connector.Key{Name: "no", Value: sourceID}
-		if err := tx.SaveDecisions(w.run, "acme", "m1", state.Decision{SourceID: sourceID, ContentHash: record.Hash(), Verdict: state.Included, Key: key}); err != nil {
+		if err := tx.SaveDecisions(w.run, "acme", "m1",
+			state.Decision{SourceID: sourceID, ContentHash: record.Hash(), Verdict: state.Included, Key: key}); err != nil {
 			return err
 		}
 		if err := tx.LinkPayer(state.Payer{Connection: "acme", SourceID: sourceID}, billingID, true); err != nil {
@@ -148,7 +153,8 @@ func (w *world) link(sourceID, billingID string) {
 		if err != nil {
 			return err
 		}
-		_, err = reconcile.Observe(tx, reconcile.OfCustomer(w.billing.customers[billingID], ticket, connector.CauseCreate, "run 1"))
+		_, err = reconcile.Observe(tx,
+			reconcile.OfCustomer(w.billing.customers[billingID], ticket, connector.CauseCreate, "run 1"))
 		return err
 	})
 }
@@ -156,7 +162,8 @@ func (w *world) link(sourceID, billingID string) {
 func (w *world) receive(key, billingID string) {
 	w.t.Helper()
 	w.do(func(tx *state.Tx) error {
-		_, err := tx.Receive(state.Delivery{Key: key, Type: "dd-mandate", BillingID: billingID, Body: []byte(`{}`), State: connector.InboxReceived})
+		_, err := tx.Receive(state.Delivery{Key: key, Type: "dd-mandate", BillingID: billingID, Body: []byte(`{}`),
+			State: connector.InboxReceived})
 		return err
 	})
 }
@@ -373,7 +380,8 @@ func TestAReplacedMandateKeepsTheHistoryOfBoth(t *testing.T) {
 	for _, m := range []struct {
 		id     string
 		status connector.MandateStatus
-	}{{"m1", connector.MandateActive}, {"m1", connector.MandateCancelled}, {"m2", connector.MandateCreated}, {"m2", connector.MandateActive}} {
+	}{{"m1", connector.MandateActive}, {"m1", connector.MandateCancelled}, {"m2", connector.MandateCreated},
+		{"m2", connector.MandateActive}} {
 		w.billing.put("c1", "A1", m.id, m.status)
 		if _, err := w.rec.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
@@ -401,7 +409,8 @@ func TestAMandateThatComesBackEndsWhatWasToldOfItsCancellation(t *testing.T) {
 	for _, m := range []struct {
 		status connector.MandateStatus
 		told   string
-	}{{connector.MandateActive, ""}, {connector.MandateCancelled, string(connector.ReasonMandateCancelled)}, {connector.MandateActive, ""}} {
+	}{{connector.MandateActive, ""}, {connector.MandateCancelled, string(connector.ReasonMandateCancelled)},
+		{connector.MandateActive, ""}} {
 		w.billing.put("c1", "A1", "m1", m.status)
 		if _, err := w.rec.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
@@ -436,7 +445,8 @@ func TestTheLinkOfAMandateThatWasReplacedIsNeverHandedOver(t *testing.T) {
 	answer := func(ticket int64, id, url string) {
 		w.do(func(tx *state.Tx) error {
 			_, err := reconcile.Observe(tx, reconcile.Observation{
-				CustomerID: "c1", Mandate: &connector.Mandate{ID: id, Status: connector.MandateCreated, URL: url}, Ticket: ticket, Cause: connector.CauseLink, CauseID: "test",
+				CustomerID: "c1", Mandate: &connector.Mandate{ID: id, Status: connector.MandateCreated, URL: url}, Ticket: ticket,
+				Cause: connector.CauseLink, CauseID: "test",
 			})
 			return err
 		})
@@ -456,9 +466,10 @@ func TestTheLinkOfAMandateThatWasReplacedIsNeverHandedOver(t *testing.T) {
 		want    [2]string
 	}{
 		{tickets[0], "m1", "https://sign.example/1", [2]string{"https://sign.example/1", ""}},
-		{tickets[2], "m2", "", [2]string{}},                                                   // a look shows another mandate
-		{tickets[1], "m1", "https://sign.example/1b", [2]string{}},                            // which overtook this answer
-		{tickets[1], "m2", "https://sign.example/2", [2]string{"", "https://sign.example/2"}}, // and this one, with the link of the latest
+		{tickets[2], "m2", "", [2]string{}},                        // a look shows another mandate
+		{tickets[1], "m1", "https://sign.example/1b", [2]string{}}, // which overtook this answer
+		// and this one, with the link of the latest
+		{tickets[1], "m2", "https://sign.example/2", [2]string{"", "https://sign.example/2"}},
 		{tickets[3], "m2", "", [2]string{"", "https://sign.example/2"}},
 	} {
 		if answer(step.ticket, step.id, step.url); links() != step.want {

@@ -57,11 +57,16 @@ func TestALinkWhoseAnswerWasOvertakenIsNotToldLost(t *testing.T) {
 		late  connector.Mandate
 		still bool
 	}{
-		"its link":                    {connector.ReasonLinkLost, connector.Mandate{ID: "m1", Status: connector.MandateCreated, URL: "https://sign.example/1"}, false},
-		"its link, refused meanwhile": {connector.ReasonLinkRefused, connector.Mandate{ID: "m1", Status: connector.MandateCreated, URL: "https://sign.example/1"}, false},
-		"no link":                     {connector.ReasonLinkLost, connector.Mandate{ID: "m1", Status: connector.MandateCreated}, true},
-		"that of a mandate replaced":  {connector.ReasonLinkLost, connector.Mandate{ID: "m0", Status: connector.MandateCreated, URL: "https://sign.example/0"}, true},
-		"what a link says nothing of": {connector.ReasonMandateCancelled, connector.Mandate{ID: "m1", Status: connector.MandateCreated, URL: "https://sign.example/1"}, true},
+		"its link": {connector.ReasonLinkLost,
+			connector.Mandate{ID: "m1", Status: connector.MandateCreated, URL: "https://sign.example/1"}, false},
+		"its link, refused meanwhile": {connector.ReasonLinkRefused,
+			connector.Mandate{ID: "m1", Status: connector.MandateCreated, URL: "https://sign.example/1"}, false},
+		"no link": {connector.ReasonLinkLost,
+			connector.Mandate{ID: "m1", Status: connector.MandateCreated}, true},
+		"that of a mandate replaced": {connector.ReasonLinkLost,
+			connector.Mandate{ID: "m0", Status: connector.MandateCreated, URL: "https://sign.example/0"}, true},
+		"what a link says nothing of": {connector.ReasonMandateCancelled,
+			connector.Mandate{ID: "m1", Status: connector.MandateCreated, URL: "https://sign.example/1"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -76,12 +81,14 @@ func TestALinkWhoseAnswerWasOvertakenIsNotToldLost(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				shown := []connector.Mandate{{ID: "m0", Status: connector.MandateCreated}, {ID: "m1", Status: connector.MandateCreated}}
+				shown := []connector.Mandate{{ID: "m0", Status: connector.MandateCreated},
+					{ID: "m1", Status: connector.MandateCreated}}
 				if c.told == connector.ReasonMandateCancelled {
 					shown[1].Status = connector.MandateCancelled
 				}
 				for _, m := range shown { // which reads show after it was asked for
-					if _, err := reconcile.Observe(tx, reconcile.Observation{CustomerID: "c1", Mandate: &m, Ticket: read, Cause: connector.CauseLink}); err != nil {
+					if _, err := reconcile.Observe(tx,
+						reconcile.Observation{CustomerID: "c1", Mandate: &m, Ticket: read, Cause: connector.CauseLink}); err != nil {
 						return err
 					}
 				}
@@ -102,7 +109,8 @@ func TestALinkWhoseAnswerWasOvertakenIsNotToldLost(t *testing.T) {
 				t.Fatalf("before the answer, told %q", told)
 			}
 			w.do(func(tx *state.Tx) error {
-				seen, err := reconcile.Observe(tx, reconcile.Observation{CustomerID: "c1", Mandate: &c.late, Ticket: asked, Cause: connector.CauseLink})
+				seen, err := reconcile.Observe(tx,
+					reconcile.Observation{CustomerID: "c1", Mandate: &c.late, Ticket: asked, Cause: connector.CauseLink})
 				if !seen.Stale {
 					t.Error("the answer was not overtaken")
 				}

@@ -22,9 +22,10 @@ type Billing interface {
 
 // Lookup says how far the index of the service's customers is believed.
 type Lookup struct {
-	MaxAge     time.Duration        // how old the two agreeing passes may be; default 24 h
-	Quarantine time.Duration        // after a restore, how long a request sent before it may still arrive; default 15 min
-	MaxMissing func(linked int) int // how many of so many linked customers a list may lack before nobody is taken for deleted; nil for any number
+	MaxAge     time.Duration // how old the two agreeing passes may be; default 24 h
+	Quarantine time.Duration // after a restore, how long a request sent before it may still arrive; default 15 min
+	// how many of so many linked customers a list may lack before nobody is taken for deleted; nil for any number
+	MaxMissing func(linked int) int
 }
 
 // Reconciler reads the billing service into the ledger.
@@ -92,7 +93,8 @@ func (r *Reconciler) Pass(ctx context.Context) (PassResult, error) {
 
 // observePage observes the customers of a page. It returns our customers with other values than in the ledger: the list
 // may be old, so only a read of the customer decides.
-func (r *Reconciler) observePage(ctx context.Context, page []connector.RemoteCustomer, res *PassResult) (otherwise []string, err error) {
+func (r *Reconciler) observePage(ctx context.Context, page []connector.RemoteCustomer,
+	res *PassResult) (otherwise []string, err error) {
 	shown := listed(res.list, page)
 	var all []Seen
 	err = r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
@@ -105,7 +107,8 @@ func (r *Reconciler) observePage(ctx context.Context, page []connector.RemoteCus
 			otherwise = append(otherwise, shown[i].CustomerID)
 		}
 	}
-	res.pairs = res.pairs || slices.ContainsFunc(page, func(c connector.RemoteCustomer) bool { return len(c.ExternalData) > 0 })
+	res.pairs = res.pairs || slices.ContainsFunc(page,
+		func(c connector.RemoteCustomer) bool { return len(c.ExternalData) > 0 })
 	return otherwise, err
 }
 
@@ -158,7 +161,8 @@ func holdDoubled(tx *state.Tx) (n int, err error) {
 }
 
 // Check reads one customer and observes it. It reports false if the service reports it as nonexistent.
-func (r *Reconciler) Check(ctx context.Context, billingID string, cause connector.Cause, causeID string) (exists bool, err error) {
+func (r *Reconciler) Check(ctx context.Context, billingID string, cause connector.Cause, causeID string) (exists bool,
+	err error) {
 	c, _, err := r.look(ctx, billingID, cause, causeID)
 	return c != nil, err
 }
@@ -168,7 +172,8 @@ const maxLooks = 3
 
 // look reads one customer and observes it, again if a list pass started meanwhile. The customer is nil if the service
 // reports it as nonexistent. The error is ErrNotYet if the customer is too new to trust this.
-func (r *Reconciler) look(ctx context.Context, billingID string, cause connector.Cause, causeID string) (c *connector.RemoteCustomer, seen Seen, err error) {
+func (r *Reconciler) look(ctx context.Context, billingID string, cause connector.Cause,
+	causeID string) (c *connector.RemoteCustomer, seen Seen, err error) {
 	for range maxLooks {
 		if c, seen, err = r.lookOnce(ctx, billingID, cause, causeID); !seen.Overtaken && !errors.Is(err, state.ErrOvertaken) {
 			break
@@ -177,7 +182,8 @@ func (r *Reconciler) look(ctx context.Context, billingID string, cause connector
 	return c, seen, err
 }
 
-func (r *Reconciler) lookOnce(ctx context.Context, billingID string, cause connector.Cause, causeID string) (*connector.RemoteCustomer, Seen, error) {
+func (r *Reconciler) lookOnce(ctx context.Context, billingID string, cause connector.Cause,
+	causeID string) (*connector.RemoteCustomer, Seen, error) {
 	ticket, err := r.Ledger.Ticket(ctx)
 	if err != nil {
 		return nil, Seen{}, err
@@ -212,7 +218,8 @@ func noteMissing(tx *state.Tx, billingID string, ticket int64) error {
 
 // Look reads one customer, observes it, and returns it; nil if the service reports it as nonexistent. It fails with
 // ErrNotYet if the customer is too new to trust this.
-func (r *Reconciler) Look(ctx context.Context, billingID string, cause connector.Cause, causeID string) (*connector.RemoteCustomer, error) {
+func (r *Reconciler) Look(ctx context.Context, billingID string, cause connector.Cause,
+	causeID string) (*connector.RemoteCustomer, error) {
 	c, _, err := r.look(ctx, billingID, cause, causeID)
 	return c, err
 }

@@ -67,7 +67,8 @@ func TestASweepOfCustomersThatDidNotChangeWritesAsMuchForManyAsForFew(t *testing
 		written := statetest.CountWrites(t, w.path)
 		w.sweep()
 		got := written()
-		for _, table := range []string{"remote_customers", "remote_traits", "mandates", "financial_statuses", "payers", "source_records"} {
+		for _, table := range []string{"remote_customers", "remote_traits", "mandates", "financial_statuses", "payers",
+			"source_records"} {
 			if got[table] != 0 {
 				t.Errorf("%d rows of %s were written", got[table], table)
 			}
@@ -105,7 +106,8 @@ func TestAReadBesideWhichAListBeganIsMadeAgain(t *testing.T) {
 		read func(*world) error
 		gone bool // the read says that the customer does not exist; otherwise it shows another status
 	}{
-		"a delivery, another status": {drain, false}, "a delivery, no customer": {drain, true}, "a look, another status": {look, false}, "a look, no customer": {look, true},
+		"a delivery, another status": {drain, false}, "a delivery, no customer": {drain, true},
+		"a look, another status": {look, false}, "a look, no customer": {look, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

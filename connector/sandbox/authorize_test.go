@@ -15,7 +15,8 @@ import (
 // browse is a person's browser at the consent page; it follows nothing.
 func (w *world) browse(method string, asked url.Values, answer string) *http.Response {
 	w.t.Helper()
-	req := httptest.NewRequestWithContext(w.t.Context(), method, "http://localhost"+AuthorizePath+"?"+asked.Encode(), strings.NewReader("answer="+answer))
+	req := httptest.NewRequestWithContext(w.t.Context(), method, "http://localhost"+AuthorizePath+"?"+asked.Encode(),
+		strings.NewReader("answer="+answer))
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	rec := httptest.NewRecorder()
 	w.ServeHTTP(rec, req)
@@ -25,7 +26,8 @@ func (w *world) browse(method string, asked url.Values, answer string) *http.Res
 func consentFor(verifier string) url.Values {
 	sum := sha256.Sum256([]byte(verifier))
 	return url.Values{
-		"client_id": {"sandbox"}, "response_type": {"code"}, "redirect_uri": {"http://localhost:8484/callback"}, "state": {"s1"},
+		"client_id": {"sandbox"}, "response_type": {"code"}, "redirect_uri": {"http://localhost:8484/callback"},
+		"state":          {"s1"},
 		"code_challenge": {base64.RawURLEncoding.EncodeToString(sum[:])}, "code_challenge_method": {"S256"},
 	}
 }
@@ -49,7 +51,8 @@ func TestAConsentGivesACodeToWhoAskedForItAlone(t *testing.T) {
 		if back.Query().Get("state") != "s1" || back.Host != "localhost:8484" {
 			t.Fatalf("the browser was sent to %s", back)
 		}
-		form := grant(AuthorizationCode, "code", back.Query().Get("code"), "redirect_uri", tt.redirect, "code_verifier", tt.verifier)
+		form := grant(AuthorizationCode, "code", back.Query().Get("code"), "redirect_uri", tt.redirect, "code_verifier",
+			tt.verifier)
 		if got := w.fetchToken(form); got.status != tt.want {
 			t.Errorf("%s: got %d %s, want %d", tt.name, got.status, got.body, tt.want)
 		}
@@ -67,7 +70,8 @@ func TestAConsentThatIsRefusedOrMalformedGivesNoCode(t *testing.T) {
 	if q := back.Query(); q.Get("error") != "access_denied" || q.Has("code") {
 		t.Errorf("a no sent the browser to %s", back)
 	}
-	for name, value := range map[string]string{"client_id": "another", "response_type": "token", "redirect_uri": "callback", "code_challenge_method": "plain"} {
+	for name, value := range map[string]string{"client_id": "another", "response_type": "token",
+		"redirect_uri": "callback", "code_challenge_method": "plain"} {
 		asked := consentFor("v")
 		asked.Set(name, value)
 		for _, method := range []string{"GET", "POST"} {

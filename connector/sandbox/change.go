@@ -35,7 +35,8 @@ func (s *Sandbox) change(sw Switches) {
 	if _, err := sw.Signature.key(s.hooks.secret); err != nil {
 		s.hooks.secret = sw.Signature.draw(s.tokenIDs)
 	}
-	if before.PersonFields == sw.PersonFields && before.AddressFields == sw.AddressFields && before.ExternalData == sw.ExternalData {
+	if before.PersonFields == sw.PersonFields && before.AddressFields == sw.AddressFields &&
+		before.ExternalData == sw.ExternalData {
 		return
 	}
 	for _, c := range s.order {

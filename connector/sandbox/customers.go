@@ -87,7 +87,8 @@ func (s *Sandbox) json(c *customer, more ...member) json.RawMessage {
 	out = append(out, sw.mandateSummary(c.latest())...)
 	out = append(out, field("timezone", quote(timezone)))
 	if sw.CustomerTimes {
-		out = append(out, field("creationTime", quote(sw.time(c.created))), field("lastUpdatedTime", quote(sw.time(c.updated))))
+		out = append(out, field("creationTime", quote(sw.time(c.created))),
+			field("lastUpdatedTime", quote(sw.time(c.updated))))
 	}
 	return append(out, more...).json()
 }
@@ -179,7 +180,8 @@ func (s *Sandbox) accept(c *call, r *http.Request) (object, bool) {
 }
 
 func (s *Sandbox) refuseInvalid(c *call, wrong ...problem) {
-	body, _ := json.Marshal(map[string]any{"code": "VALIDATION_FAILED", "message": "The request is not valid.", "errors": wrong})
+	body, _ := json.Marshal(map[string]any{"code": "VALIDATION_FAILED", "message": "The request is not valid.",
+		"errors": wrong})
 	c.reply(s.opt.Switches.ValidationStatus, body)
 }
 
@@ -228,7 +230,8 @@ func (s *Sandbox) replyCreated(c *call, id string, sent object) {
 	sw := &s.opt.Switches
 	shown, living := s.customers[id]
 	if !living {
-		shown = &customer{id: id, fields: sw.respell(sent.without(s.owned()...)).inner(), created: s.opt.Now(), updated: s.opt.Now()}
+		shown = &customer{id: id, fields: sw.respell(sent.without(s.owned()...)).inner(), created: s.opt.Now(),
+			updated: s.opt.Now()}
 	}
 	var more []member
 	if sw.CreateLink != "none" {
@@ -252,7 +255,8 @@ func (s *Sandbox) getCustomer(c *call, r *http.Request) {
 	}
 	var more []member
 	if r.URL.Query().Get("includeCustomerFinancialDetails") == "true" {
-		details := object{field("financialStatus", quote(found.financial)), field("balance", quote("0.00")), field("ageing", []byte("[]"))}
+		details := object{field("financialStatus", quote(found.financial)), field("balance", quote("0.00")),
+			field("ageing", []byte("[]"))}
 		more = append(more, field("financialDetails", details.json()))
 	}
 	c.reply(http.StatusOK, s.json(found, more...))

@@ -83,7 +83,8 @@ func TestCreateValidatesFirst(t *testing.T) {
 		{"no name", `{}`, "name", "MISSING"},
 		{"blank name", `{"name":"  "}`, "name", "MISSING"},
 		{"name of another type", `{"name":7}`, "name", "MISSING"},
-		{"malformed e-mail", `{"name":"A","people":[{"email":"ok@example.com"},{"email":"nobody"}]}`, "people[1].email", "MALFORMED_EMAIL"},
+		{"malformed e-mail", `{"name":"A","people":[{"email":"ok@example.com"},{"email":"nobody"}]}`, "people[1].email",
+			"MALFORMED_EMAIL"},
 		{"e-mail of another type", `{"name":"A","people":[{"email":7}]}`, "people[0].email", "MALFORMED_EMAIL"},
 		{"people no list", `{"name":"A","people":{}}`, "people", "NOT_A_LIST"},
 		{"person no object", `{"name":"A","people":[1]}`, "people", "NOT_A_LIST"},
@@ -150,7 +151,8 @@ func TestUnknownFieldsKeepTheirBytes(t *testing.T) {
 	id := w.create(`{"name":"A", ` + foreign + `}`)
 	w.want(200, "PUT", "/api/customers", `{"id":"`+id+`","name":"B", `+foreign+`}`)
 	got := w.want(200, "GET", "/api/customers/"+id, "").body
-	want := `{"id":"` + id + `","name":"B",` + strings.NewReplacer(", \"price\"", ",\"price\"").Replace(foreign) + `,"timezone":"Europe/London"}`
+	want := `{"id":"` + id + `","name":"B",` + strings.NewReplacer(", \"price\"", ",\"price\"").Replace(foreign) +
+		`,"timezone":"Europe/London"}`
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
@@ -237,10 +239,15 @@ func TestCreateAnswers(t *testing.T) {
 		sw   Switches
 		want string
 	}{
-		{"an address, no mandate", Switches{}, `{"id":"ID","name":"A","externalData":{"k":"1"},"timezone":"Europe/London","url":"https://pay.test/sign/ID","redirectUrl":"https://pay.test"}`},
-		{"nothing of signing", Switches{CreateLink: "none"}, `{"id":"ID","name":"A","externalData":{"k":"1"},"timezone":"Europe/London"}`},
-		{"no external data, empty mandate", Switches{CreateLink: "none", CreateHidesExternalData: true, EmptyMandate: "object"}, `{"id":"ID","name":"A","directDebitMandate":{},"timezone":"Europe/London"}`},
-		{"null mandate", Switches{CreateLink: "none", EmptyMandate: "null"}, `{"id":"ID","name":"A","externalData":{"k":"1"},"directDebitMandate":null,"timezone":"Europe/London"}`},
+		{"an address, no mandate", Switches{},
+			`{"id":"ID","name":"A","externalData":{"k":"1"},"timezone":"Europe/London","url":"https://pay.test/sign/ID","redirectUrl":"https://pay.test"}`},
+		{"nothing of signing", Switches{CreateLink: "none"},
+			`{"id":"ID","name":"A","externalData":{"k":"1"},"timezone":"Europe/London"}`},
+		{"no external data, empty mandate",
+			Switches{CreateLink: "none", CreateHidesExternalData: true, EmptyMandate: "object"},
+			`{"id":"ID","name":"A","directDebitMandate":{},"timezone":"Europe/London"}`},
+		{"null mandate", Switches{CreateLink: "none", EmptyMandate: "null"},
+			`{"id":"ID","name":"A","externalData":{"k":"1"},"directDebitMandate":null,"timezone":"Europe/London"}`},
 	}
 	for _, tt := range tests {
 		w := newWorld(t, Options{Switches: tt.sw, PublicURL: "https://pay.test/"})
@@ -322,7 +329,8 @@ func TestRequestsAreKeptInOrder(t *testing.T) {
 	w.want(404, "GET", "/api/customers/a%2Fb?includeCustomerFinancialDetails=true", "")
 	want := []Request{
 		{Method: "POST", Path: "/api/customers", Body: []byte(`{"name":"A"}`), Status: 200, At: start},
-		{Method: "GET", Path: "/api/customers/a%2Fb", RawQuery: "includeCustomerFinancialDetails=true", Body: []byte{}, Status: 404, At: start.Add(time.Second)},
+		{Method: "GET", Path: "/api/customers/a%2Fb", RawQuery: "includeCustomerFinancialDetails=true", Body: []byte{},
+			Status: 404, At: start.Add(time.Second)},
 	}
 	if diff := cmp.Diff(want, w.Requests()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

@@ -128,7 +128,8 @@ func (s *Sandbox) thinPayload(id string, e event) map[string]string {
 		kind = "DIRECT_DEBIT_MANDATE"
 	}
 	body := map[string]string{
-		"type": kind + "_" + e.verb, "eventId": id, "billerId": cmp.Or(e.biller, s.opt.Switches.Biller, defaultBiller), "userId": "sandbox-user", "customerId": e.customer,
+		"type": kind + "_" + e.verb, "eventId": id, "billerId": cmp.Or(e.biller, s.opt.Switches.Biller, defaultBiller),
+		"userId": "sandbox-user", "customerId": e.customer,
 	}
 	if e.mandate != nil {
 		body["directDebitMandateId"] = newUUID(s.eventIDs)

@@ -19,15 +19,16 @@ type FaultKind string
 const (
 	LostRequest  FaultKind = "lost_request"  // the connection ends; no effect
 	LostResponse FaultKind = "lost_response" // effect, then the connection ends
-	Late         FaultKind = "late"          // the connection ends; the effect comes after Delay, or at ReleaseLate when Delay is 0; the token is judged then
-	Throttled    FaultKind = "throttled"     // 429 with RetryAfter; no effect
-	ErrorBefore  FaultKind = "error_before"  // Status, 503 when 0; no effect
-	ErrorAfter   FaultKind = "error_after"   // effect, then Status, 502 when 0
-	HTML         FaultKind = "html"          // 200 with a page, as a captive portal answers; no effect
-	Truncated    FaultKind = "truncated"     // effect; half of the answer, then the connection ends
-	Slow         FaultKind = "slow"          // effect; the answer takes Delay, in real time
-	WrongType    FaultKind = "wrong_type"    // effect; the answer says text/html
-	EmptyBody    FaultKind = "empty_body"    // effect; the answer has its status and no body
+	// the connection ends; the effect comes after Delay, or at ReleaseLate when Delay is 0; the token is judged then
+	Late        FaultKind = "late"
+	Throttled   FaultKind = "throttled"    // 429 with RetryAfter; no effect
+	ErrorBefore FaultKind = "error_before" // Status, 503 when 0; no effect
+	ErrorAfter  FaultKind = "error_after"  // effect, then Status, 502 when 0
+	HTML        FaultKind = "html"         // 200 with a page, as a captive portal answers; no effect
+	Truncated   FaultKind = "truncated"    // effect; half of the answer, then the connection ends
+	Slow        FaultKind = "slow"         // effect; the answer takes Delay, in real time
+	WrongType   FaultKind = "wrong_type"   // effect; the answer says text/html
+	EmptyBody   FaultKind = "empty_body"   // effect; the answer has its status and no body
 )
 
 const captivePortal = "<!doctype html><title>Sign in</title><p>Please sign in to use this network.</p>"
@@ -147,7 +148,8 @@ func (f *Fault) set(name, value string) (err error) {
 	case "skip", "every", "count", "status":
 		n, wrong := strconv.Atoi(value)
 		if wrong != nil || n < 0 || name == "status" && n != 0 && (n < 400 || n > 599) {
-			return refused(fmt.Sprintf("sandbox fault %s is %q: use a number of 0 or more, as status one from 400 to 599", name, value))
+			return refused(fmt.Sprintf("sandbox fault %s is %q: use a number of 0 or more, as status one from 400 to 599", name,
+				value))
 		}
 		*numbers[name] = n
 	default:

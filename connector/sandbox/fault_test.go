@@ -34,17 +34,21 @@ func TestFaultsLookAlikeInProcessAndOverSockets(t *testing.T) {
 		{Fault{Kind: LostResponse}, seen{Customers: 1}},
 		{Fault{Kind: Late}, seen{}},
 		{Fault{Kind: Throttled, RetryAfter: "30"}, seen{Status: 429, Answered: true, Type: json, RetryAfter: "30"}},
-		{Fault{Kind: Throttled, RetryAfter: "Mon, 02 Mar 2026 09:00:30 GMT"}, seen{Status: 429, Answered: true, Type: json, RetryAfter: "Mon, 02 Mar 2026 09:00:30 GMT"}},
-		{Fault{Kind: Throttled, RetryAfter: "-9999999999999"}, seen{Status: 429, Answered: true, Type: json, RetryAfter: "-9999999999999"}},
+		{Fault{Kind: Throttled, RetryAfter: "Mon, 02 Mar 2026 09:00:30 GMT"},
+			seen{Status: 429, Answered: true, Type: json, RetryAfter: "Mon, 02 Mar 2026 09:00:30 GMT"}},
+		{Fault{Kind: Throttled, RetryAfter: "-9999999999999"},
+			seen{Status: 429, Answered: true, Type: json, RetryAfter: "-9999999999999"}},
 		{Fault{Kind: Throttled, Status: 500}, seen{Status: 429, Answered: true, Type: json}},
 		{Fault{Kind: Throttled}, seen{Status: 429, Answered: true, Type: json}},
 		{Fault{Kind: ErrorBefore}, seen{Status: 503, Answered: true, Type: json}},
-		{Fault{Kind: ErrorBefore, Status: 500, RetryAfter: "1"}, seen{Status: 500, Answered: true, Type: json, RetryAfter: "1"}},
+		{Fault{Kind: ErrorBefore, Status: 500, RetryAfter: "1"},
+			seen{Status: 500, Answered: true, Type: json, RetryAfter: "1"}},
 		{Fault{Kind: ErrorAfter}, seen{Status: 502, Customers: 1, Answered: true, Type: json}},
 		{Fault{Kind: ErrorAfter, Status: 504}, seen{Status: 504, Customers: 1, Answered: true, Type: json}},
 		{Fault{Kind: HTML}, seen{Status: 200, Answered: true, Type: html}},
 		{Fault{Kind: Truncated}, seen{Status: 200, Customers: 1, Answered: true, Broken: true, Type: json}},
-		{Fault{Kind: Slow, Delay: time.Millisecond}, seen{Status: 200, Customers: 1, Answered: true, Type: json, Whole: true}},
+		{Fault{Kind: Slow, Delay: time.Millisecond},
+			seen{Status: 200, Customers: 1, Answered: true, Type: json, Whole: true}},
 		{Fault{Kind: WrongType}, seen{Status: 200, Customers: 1, Answered: true, Type: html, Whole: true}},
 		{Fault{Kind: EmptyBody}, seen{Status: 200, Customers: 1, Answered: true}},
 	}
@@ -68,7 +72,8 @@ func TestFaultsLookAlikeInProcessAndOverSockets(t *testing.T) {
 				resp.Body.Close()
 				got = seen{
 					Status: resp.StatusCode, Answered: true, Broken: errors.Is(readErr, io.ErrUnexpectedEOF),
-					Type: resp.Header.Get("Content-Type"), RetryAfter: resp.Header.Get("Retry-After"), Whole: strings.HasPrefix(string(body), `{"id":"`) && readErr == nil,
+					Type: resp.Header.Get("Content-Type"), RetryAfter: resp.Header.Get("Retry-After"),
+					Whole: strings.HasPrefix(string(body), `{"id":"`) && readErr == nil,
 				}
 			}
 			got.Customers = len(w.Customers())
@@ -307,7 +312,8 @@ func TestRoundTripperLeavesTheRequestAlone(t *testing.T) {
 	before := req.Clone(t.Context())
 	got, err := roundTrip(w.RoundTripper(), req)
 	must(t, err)
-	if req.URL.String() != before.URL.String() || req.PathValue("id") != "" || got.header.Get("Date") != "Mon, 02 Mar 2026 09:00:00 GMT" {
+	if req.URL.String() != before.URL.String() || req.PathValue("id") != "" ||
+		got.header.Get("Date") != "Mon, 02 Mar 2026 09:00:00 GMT" {
 		t.Errorf("got request %v, Date %s", req.URL, got.header.Get("Date"))
 	}
 	plain, err := http.NewRequestWithContext(t.Context(), "GET", "http://sandbox.test/api/customers", nil)

@@ -51,7 +51,8 @@ func TestHTMLOfALetterCanDoNothing(t *testing.T) {
 			t.Errorf("the page holds %q of the letter as it is", part)
 		}
 	}
-	if !strings.Contains(page.body, `<iframe sandbox="allow-popups allow-popups-to-escape-sandbox" src="/letters/1/html"`) {
+	if !strings.Contains(page.body,
+		`<iframe sandbox="allow-popups allow-popups-to-escape-sandbox" src="/letters/1/html"`) {
 		t.Errorf("the frame is not sandboxed: %s", page.body)
 	}
 	html := w.want(200, "GET", "/letters/1/html", "")
@@ -72,7 +73,8 @@ func TestHTMLOfALetterCanDoNothing(t *testing.T) {
 		t.Errorf("got headers %v", html.header)
 	}
 	for _, path := range []string{"/letters", "/letters/1"} {
-		if got := w.want(200, "GET", path, "").header.Get("Content-Security-Policy"); !strings.HasPrefix(got, "default-src 'none'; style-src 'self'; frame-ancestors 'none'") {
+		if got := w.want(200, "GET", path, "").header.Get("Content-Security-Policy"); !strings.HasPrefix(got,
+			"default-src 'none'; style-src 'self'; frame-ancestors 'none'") {
 			t.Errorf("%s: got policy %s", path, got)
 		}
 	}
@@ -102,19 +104,22 @@ func TestLettersAreListedSearchedAndRead(t *testing.T) {
 	must(t, send(letterWith("<p>Hello</p>"), "ada@payer.example"))
 	must(t, send("Subject: second\r\n\r\nplain\r\n", "ben@payer.example"))
 	all := w.want(200, "GET", "/letters", "").body
-	for _, part := range []string{"2 came so far", "ada@payer.example", "Sign &lt;script&gt; please", "second", `href="/letters/2"`} {
+	for _, part := range []string{"2 came so far", "ada@payer.example", "Sign &lt;script&gt; please", "second",
+		`href="/letters/2"`} {
 		if !strings.Contains(all, part) {
 			t.Errorf("the list lacks %q: %s", part, all)
 		}
 	}
-	if got := w.want(200, "GET", "/letters?find=BEN", "").body; !strings.Contains(got, "second") || strings.Contains(got, "ada@payer.example") {
+	if got := w.want(200, "GET", "/letters?find=BEN", "").body; !strings.Contains(got, "second") ||
+		strings.Contains(got, "ada@payer.example") {
 		t.Errorf("letters to ben: %s", got)
 	}
 	if got := w.want(200, "GET", "/letters?find=%3Cb%3E", "").body; !strings.Contains(got, "“<bdi>&lt;b&gt;</bdi>”") {
 		t.Errorf("letters to nobody: %s", got)
 	}
 	letter := w.want(200, "GET", "/letters/1", "").body
-	for _, part := range []string{"&lt;1@harbour.example&gt;", `<a href="https://pay.test/sign/abc">`, "Open https://pay.test/sign/abc"} {
+	for _, part := range []string{"&lt;1@harbour.example&gt;", `<a href="https://pay.test/sign/abc">`,
+		"Open https://pay.test/sign/abc"} {
 		if !strings.Contains(letter, part) {
 			t.Errorf("the letter lacks %q: %s", part, letter)
 		}
@@ -123,7 +128,8 @@ func TestLettersAreListedSearchedAndRead(t *testing.T) {
 		t.Errorf("as HTML: %s", got)
 	}
 	source := w.want(200, "GET", "/letters/2/source", "")
-	if source.body != "Subject: second\r\n\r\nplain\r\n" || source.header.Get("Content-Type") != "text/plain; charset=utf-8" {
+	if source.body != "Subject: second\r\n\r\nplain\r\n" ||
+		source.header.Get("Content-Type") != "text/plain; charset=utf-8" {
 		t.Errorf("the source is %q, %v", source.body, source.header)
 	}
 	for _, path := range []string{"/letters/3", "/letters/0", "/letters/x", "/letters/3/html", "/letters/-1/source"} {
@@ -134,10 +140,12 @@ func TestLettersAreListedSearchedAndRead(t *testing.T) {
 	}
 	var listed []catcher.Letter
 	must(t, json.Unmarshal([]byte(w.want(200, "GET", "/sandbox/letters?to=ada", "").body), &listed))
-	if len(listed) != 1 || listed[0].Subject != "Sign <script> please" || listed[0].HTML != "<p>Hello</p>" || listed[0].Recipients[0] != "ada@payer.example" {
+	if len(listed) != 1 || listed[0].Subject != "Sign <script> please" || listed[0].HTML != "<p>Hello</p>" ||
+		listed[0].Recipients[0] != "ada@payer.example" {
 		t.Errorf("got %+v", listed)
 	}
-	if got := w.form("/sandbox/letters/clear", browser(), nil); got.status != 303 || got.header.Get("Location") != "/letters" {
+	if got := w.form("/sandbox/letters/clear", browser(), nil); got.status != 303 ||
+		got.header.Get("Location") != "/letters" {
 		t.Errorf("got %d to %s", got.status, got.header.Get("Location"))
 	}
 	if got := w.want(200, "GET", "/sandbox/letters", "").body; got != "[]\n" {
@@ -152,7 +160,8 @@ func TestListOfLettersEndsSomewhere(t *testing.T) {
 		must(t, send("Subject: x\r\n\r\n", "ada@payer.example"))
 	}
 	got := w.want(200, "GET", "/letters", "").body
-	if strings.Contains(got, `"/letters/1"`) || !strings.Contains(got, `"/letters/2"`) || !strings.Contains(got, "The newest 200 of 201 are shown") {
+	if strings.Contains(got, `"/letters/1"`) || !strings.Contains(got, `"/letters/2"`) ||
+		!strings.Contains(got, "The newest 200 of 201 are shown") {
 		t.Error("the oldest of 201 letters is listed, or the newest 200 are not")
 	}
 }

@@ -26,11 +26,13 @@ func (w *world) opens(path string) bool {
 	w.t.Helper()
 	page := w.do("GET", path, "")
 	offers := page.status == http.StatusOK && strings.Contains(page.body, "<button>")
-	if expired := strings.Contains(page.body, "This signing link has expired"); expired != (page.status == http.StatusGone) || expired && offers {
+	if expired := strings.Contains(page.body,
+		"This signing link has expired"); expired != (page.status == http.StatusGone) || expired && offers {
 		w.t.Errorf("%s answers %d: %s", path, page.status, page.body)
 	}
 	if !offers {
-		if got := w.form(path, http.Header{}, nil).status; got != http.StatusGone && got != http.StatusConflict && got != http.StatusNotFound {
+		if got := w.form(path, http.Header{}, nil).status; got != http.StatusGone && got != http.StatusConflict &&
+			got != http.StatusNotFound {
 			w.t.Errorf("%s offers nothing, and signing there answers %d", path, got)
 		}
 	}
@@ -134,7 +136,8 @@ func TestLinkCallIsRefusedForOneCustomer(t *testing.T) {
 	w := newWorld(t, Options{})
 	refused, other := w.create(`{"name":"A"}`), w.create(`{"name":"B"}`)
 	must(t, w.RefuseLinks(refused, true))
-	if got := w.want(400, "PUT", "/api/customers/"+refused+"/directdebitmandates", "").body; !strings.Contains(got, "NOT_LINKABLE") {
+	if got := w.want(400, "PUT", "/api/customers/"+refused+"/directdebitmandates", "").body; !strings.Contains(got,
+		"NOT_LINKABLE") {
 		t.Errorf("got %s", got)
 	}
 	w.openLink(other)
@@ -159,7 +162,8 @@ func TestChangeOfBankLeadsToWhatTheSwitchSays(t *testing.T) {
 			latest, err := w.ChangeBank(first)
 			must(t, err)
 			if (latest == first) != (word == "same") || w.status(first) != want.first || w.status(latest) != want.latest {
-				t.Errorf("%s from %s: mandate %s is %s, then %s is %s", word, from, first, w.status(first), latest, w.status(latest))
+				t.Errorf("%s from %s: mandate %s is %s, then %s is %s", word, from, first, w.status(first), latest,
+					w.status(latest))
 			}
 			if got := text(t, w.do("GET", "/api/customers/"+customer, "").body, "directDebitMandate", "id"); got != latest {
 				t.Errorf("%s: the customer shows mandate %s, not %s", word, got, latest)
@@ -187,7 +191,8 @@ func TestCancelledMandateComesBackUnderItsID(t *testing.T) {
 	must(t, w.SetStatus(id, connector.MandateActive))
 	must(t, w.BankCancel(id, "ACCOUNT_CLOSED"))
 	must(t, w.Reinstate(id))
-	if got := at(t, w.do("GET", "/api/customers/"+customer, "").body, "directDebitMandate"); !strings.Contains(got, `"id":"`+id+`","status":"ACTIVE"`) || strings.Contains(got, "ACCOUNT_CLOSED") {
+	if got := at(t, w.do("GET", "/api/customers/"+customer, "").body, "directDebitMandate"); !strings.Contains(got,
+		`"id":"`+id+`","status":"ACTIVE"`) || strings.Contains(got, "ACCOUNT_CLOSED") {
 		t.Errorf("got %s", got)
 	}
 	if err := w.Reinstate(id); !errors.Is(err, ErrStatus) {

@@ -15,7 +15,8 @@ func crowded(t *testing.T, n int, sw Switches) *world {
 	t.Helper()
 	w := newWorld(t, with(sw))
 	for i := range n {
-		w.create(fmt.Sprintf(`{"name":"C%d","people":[{"email":"c%d@example.com"}],"externalData":{"key":"secret-%d"}}`, i, i, i))
+		w.create(fmt.Sprintf(`{"name":"C%d","people":[{"email":"c%d@example.com"}],"externalData":{"key":"secret-%d"}}`, i, i,
+			i))
 		w.wait(time.Minute)
 	}
 	return w
@@ -59,7 +60,8 @@ func TestListPages(t *testing.T) {
 		{"newest first", List{Sort: "created_desc"}, "?Size=2", "C4 C3"},
 		{"sort parameter not known", List{}, "?Size=2&sort=creationTime,DESC", "C0 C1"},
 		{"sort parameter known", List{SortParam: true}, "?Size=2&sort=creationTime,DESC", "C4 C3"},
-		{"sort parameter ascending by itself", List{SortParam: true, Sort: "created_desc"}, "?Size=2&sort=creationTime", "C0 C1"},
+		{"sort parameter ascending by itself", List{SortParam: true, Sort: "created_desc"}, "?Size=2&sort=creationTime",
+			"C0 C1"},
 	}
 	for _, tt := range tests {
 		w := crowded(t, 5, Switches{List: tt.list})
@@ -94,7 +96,8 @@ func TestListSortParameter(t *testing.T) {
 	w.wait(time.Minute)
 	must(t, w.Edit(id, json.RawMessage(`{"name":"B2"}`)))
 	for sort, want := range map[string]string{
-		"name": "A B2", "name,asc": "A B2", "lastUpdatedTime,DESC": "B2 A", "creationTime,desc": "A B2", "creationTime,ASC": "B2 A", "unknown": "B2 A",
+		"name": "A B2", "name,asc": "A B2", "lastUpdatedTime,DESC": "B2 A", "creationTime,desc": "A B2",
+		"creationTime,ASC": "B2 A", "unknown": "B2 A",
 	} {
 		if got := w.names("?sort=" + sort); got != want {
 			t.Errorf("%s: got %q, want %q", sort, got, want)
@@ -105,7 +108,8 @@ func TestListSortParameter(t *testing.T) {
 func TestListRefusesPagesOutOfRange(t *testing.T) {
 	t.Parallel()
 	w := crowded(t, 1, Switches{List: List{FirstPage: 1, RefuseBelow: true}})
-	for _, query := range []string{"?Page=-1", "?Page=x", "?Size=0", "?Size=-2", "?Page=0", "?Page=99999999999999999999", "?Page=9999999999"} {
+	for _, query := range []string{"?Page=-1", "?Page=x", "?Size=0", "?Size=-2", "?Page=0", "?Page=99999999999999999999",
+		"?Page=9999999999"} {
 		w.want(400, "GET", "/api/customers"+query, "")
 	}
 }

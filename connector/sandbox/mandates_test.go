@@ -141,7 +141,8 @@ func TestBankCancelLeavesAFailureReason(t *testing.T) {
 	if reason := text(t, got, "failureReason"); reason != "ACCOUNT_CLOSED" {
 		t.Errorf("bank's cancel: got reason %q", reason)
 	}
-	if summary := at(t, w.do("GET", "/api/customers/"+customer, "").body, "directDebitMandate"); strings.Contains(summary, "ACCOUNT") {
+	if summary := at(t, w.do("GET", "/api/customers/"+customer, "").body, "directDebitMandate"); strings.Contains(summary,
+		"ACCOUNT") {
 		t.Errorf("the summary tells the reason: %s", summary)
 	}
 }

@@ -48,8 +48,10 @@ func (s *Sandbox) routeWeb() {
 	human.HandleFunc("GET "+AuthorizePath, s.consentPage)
 	human.HandleFunc("POST "+AuthorizePath, s.consentForm)
 	human.HandleFunc("POST /sandbox/mandates/{id}/{act}", s.control)
-	human.HandleFunc("GET /sandbox/customers", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.Customers()) })
-	human.HandleFunc("GET /sandbox/requests", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, readable(s.Requests())) })
+	human.HandleFunc("GET /sandbox/customers",
+		func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.Customers()) })
+	human.HandleFunc("GET /sandbox/requests",
+		func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, readable(s.Requests())) })
 	human.HandleFunc("GET /sandbox/style.css", func(w http.ResponseWriter, r *http.Request) {
 		http.ServeFileFS(w, r, webFiles, "web/style.css")
 	})
@@ -74,8 +76,10 @@ func (s *Sandbox) named(next http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := (&url.URL{Host: r.Host}).Hostname()
-		if net.ParseIP(host) == nil && !slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, host) }) {
-			http.Error(w, "this sandbox answers to localhost and to addresses; its flag --host NAME adds a name", http.StatusMisdirectedRequest)
+		if net.ParseIP(host) == nil &&
+			!slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, host) }) {
+			http.Error(w, "this sandbox answers to localhost and to addresses; its flag --host NAME adds a name",
+				http.StatusMisdirectedRequest)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -14,7 +14,8 @@ import (
 
 func (w *world) form(path string, header http.Header, values url.Values) reply {
 	w.t.Helper()
-	req, err := http.NewRequestWithContext(w.t.Context(), "POST", "http://sandbox.test"+path, strings.NewReader(values.Encode()))
+	req, err := http.NewRequestWithContext(w.t.Context(), "POST", "http://sandbox.test"+path,
+		strings.NewReader(values.Encode()))
 	must(w.t, err)
 	req.Header = header
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -33,7 +34,8 @@ func TestOperatorPageOffersWhatIsPossible(t *testing.T) {
 	}
 	id := w.openLink(w.create(`{"name":"Northwind","externalData":{"k":"1"}}`))
 	buttons := map[connector.MandateStatus][]string{
-		"CREATED": {"sign", "cancel"}, "PENDING": {"approve", "cancel", "bank"}, "ACTIVE": {"cancel", "bank"}, "CANCELLED": {"reinstate"}, "MIGRATING": {"approve", "cancel"},
+		"CREATED": {"sign", "cancel"}, "PENDING": {"approve", "cancel", "bank"}, "ACTIVE": {"cancel", "bank"},
+		"CANCELLED": {"reinstate"}, "MIGRATING": {"approve", "cancel"},
 	}
 	for status, want := range buttons {
 		must(t, w.SetStatus(id, status))
@@ -54,7 +56,8 @@ func TestOperatorPageShowsTheNewest(t *testing.T) {
 	t.Parallel()
 	w := crowded(t, shownCustomers+1, Switches{})
 	page := w.want(200, "GET", "/", "").body
-	if strings.Contains(page, "<bdi>C0</bdi>") || !strings.Contains(page, "<bdi>C100</bdi>") || !strings.Contains(page, "101 customers") {
+	if strings.Contains(page, "<bdi>C0</bdi>") || !strings.Contains(page, "<bdi>C100</bdi>") ||
+		!strings.Contains(page, "101 customers") {
 		t.Error("the oldest of 101 customers is shown, or the newest is not")
 	}
 }
@@ -72,7 +75,8 @@ func TestPagesEscapeWhatCustomersAreCalled(t *testing.T) {
 			t.Errorf("%s: got headers %v", path, got.header)
 		}
 	}
-	if got := w.want(200, "GET", "/sandbox/style.css", ""); !strings.HasPrefix(got.header.Get("Content-Type"), "text/css") {
+	if got := w.want(200, "GET", "/sandbox/style.css", ""); !strings.HasPrefix(got.header.Get("Content-Type"),
+		"text/css") {
 		t.Errorf("got headers %v", got.header)
 	}
 }
@@ -132,7 +136,8 @@ func TestControlEndpointsActAsPayerAndBank(t *testing.T) {
 		act    string
 		values url.Values
 		want   string
-	}{{"sign", nil, "PENDING"}, {"approve", nil, "ACTIVE"}, {"cancel", url.Values{"reason": {"ACCOUNT_CLOSED"}}, "CANCELLED"}}
+	}{{"sign", nil, "PENDING"}, {"approve", nil, "ACTIVE"},
+		{"cancel", url.Values{"reason": {"ACCOUNT_CLOSED"}}, "CANCELLED"}}
 	again := []struct{ act, want string }{{"reinstate", "ACTIVE"}, {"bank", "PENDING"}}
 	for _, step := range steps {
 		got := w.form("/sandbox/mandates/"+id+"/"+step.act, http.Header{}, step.values)
@@ -149,7 +154,8 @@ func TestControlEndpointsActAsPayerAndBank(t *testing.T) {
 			t.Errorf("%s: got %d %s", step.act, got.status, got.body)
 		}
 	}
-	for path, want := range map[string]int{"/" + id + "/sign": 409, "/" + id + "/bank": 409, "/unknown/sign": 404, "/" + id + "/frame": 404} {
+	for path, want := range map[string]int{"/" + id + "/sign": 409, "/" + id + "/bank": 409, "/unknown/sign": 404, "/" +
+		id + "/frame": 404} {
 		if got := w.form("/sandbox/mandates"+path, http.Header{}, nil); got.status != want {
 			t.Errorf("%s: got %d, want %d", path, got.status, want)
 		}
@@ -190,7 +196,8 @@ func TestControlEndpointsTellTheTruth(t *testing.T) {
 	w.openLink(id)
 	var customers []Customer
 	must(t, json.Unmarshal([]byte(w.want(200, "GET", "/sandbox/customers", "").body), &customers))
-	if len(customers) != 1 || customers[0].ID != id || customers[0].ExternalData["k"] != "1" || len(customers[0].Mandates) != 1 {
+	if len(customers) != 1 || customers[0].ID != id || customers[0].ExternalData["k"] != "1" ||
+		len(customers[0].Mandates) != 1 {
 		t.Errorf("got %+v", customers)
 	}
 	var requests []struct{ Method, Path, Body string }
@@ -205,7 +212,8 @@ func TestTheSandboxAnswersOnlyToItsOwnNames(t *testing.T) {
 	t.Parallel()
 	s := New(Options{PublicURL: "http://box.example:8090", Hosts: []string{"sandbox"}})
 	for host, want := range map[string]int{
-		"localhost:8090": 200, "LOCALHOST": 200, "127.0.0.1:8090": 200, "[::1]:8090": 200, "192.0.2.7": 200, "box.example": 200, "sandbox:8090": 200,
+		"localhost:8090": 200, "LOCALHOST": 200, "127.0.0.1:8090": 200, "[::1]:8090": 200, "192.0.2.7": 200,
+		"box.example": 200, "sandbox:8090": 200,
 		"evil.example": 421, "evil.example:8090": 421, "localhost.evil.example": 421, "127.0.0.1.evil.example": 421, "": 421,
 	} {
 		for _, path := range []string{"/", "/sandbox/customers", "/api/oauth2/token"} {
@@ -224,13 +232,15 @@ func TestARemovedAddressNamesTheFlagToUseInstead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Options{})
 	for path, want := range map[string]string{
-		"/sandbox/switches": "--switch", "/sandbox/faults": "--fault", "/sandbox/faults/clear": "--fault", "/sandbox/view": "--view",
+		"/sandbox/switches": "--switch", "/sandbox/faults": "--fault", "/sandbox/faults/clear": "--fault",
+		"/sandbox/view":           "--view",
 		"/sandbox/letters/faults": "--mail-fault", "/sandbox/letters/faults/clear": "--mail-fault",
 	} {
 		if got := w.want(410, "GET", path, "").body; !strings.Contains(got, want) {
 			t.Errorf("GET %s: got %s", path, got)
 		}
-		if got := w.form(path, http.Header{}, url.Values{"update": {"path_id"}, "kind": {"late"}}); got.status != 410 || !strings.Contains(got.body, want) {
+		if got := w.form(path, http.Header{}, url.Values{"update": {"path_id"}, "kind": {"late"}}); got.status != 410 ||
+			!strings.Contains(got.body, want) {
 			t.Errorf("POST %s: got %d %s", path, got.status, got.body)
 		}
 	}
@@ -241,14 +251,16 @@ func TestAFaultIsReadAsItIsWritten(t *testing.T) {
 		"late":          {Kind: Late},
 		"slow,delay=2s": {Kind: Slow, Delay: 2 * time.Second},
 		"throttled,method=put,path=/api/customers/*,skip=1,every=3,probability=0.5,count=2,retry_after=30": {
-			Kind: Throttled, Method: "PUT", Path: "/api/customers/*", Skip: 1, Every: 3, Probability: 0.5, Count: 2, RetryAfter: "30"},
+			Kind: Throttled, Method: "PUT", Path: "/api/customers/*", Skip: 1, Every: 3, Probability: 0.5, Count: 2,
+			RetryAfter: "30"},
 		"error_before,status=500": {Kind: ErrorBefore, Status: 500},
 	} {
 		if f, err := ParseFault(text); err != nil || f != want {
 			t.Errorf("%s: got %+v, %v", text, f, err)
 		}
 	}
-	for _, text := range []string{"", "lat", "slow,delay=x", "slow,speed=1", "html,probability=2", "html,every=-1", "html,path=[", "error_after,status=200"} {
+	for _, text := range []string{"", "lat", "slow,delay=x", "slow,speed=1", "html,probability=2", "html,every=-1",
+		"html,path=[", "error_after,status=200"} {
 		if _, err := ParseFault(text); err == nil {
 			t.Errorf("%q is taken", text)
 		}

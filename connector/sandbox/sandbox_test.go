@@ -153,7 +153,8 @@ func must(t *testing.T, err error) {
 func TestOneSeedGivesOneHistory(t *testing.T) {
 	t.Parallel()
 	history := func(seed uint64) string {
-		w := newWorld(t, Options{Seed: seed, DeliveryFaults: DeliveryFaults{Drop: 0.3, Duplicate: 0.3, Hold: 0.5, HoldUpTo: time.Hour}})
+		w := newWorld(t, Options{Seed: seed,
+			DeliveryFaults: DeliveryFaults{Drop: 0.3, Duplicate: 0.3, Hold: 0.5, HoldUpTo: time.Hour}})
 		w.want(200, "PUT", "/api/apps/sandbox/webhooks", `{"url":"https://hooks.test/in","events":["customer","dd-mandate"]}`)
 		w.Inject(Fault{Kind: ErrorAfter, Probability: 0.5})
 		var out strings.Builder
@@ -237,12 +238,14 @@ func TestManyCreatesAndAListPass(t *testing.T) {
 	const size = 1000
 	w := newWorld(t, Options{DiscardRequests: true, Switches: Switches{List: List{MaxSize: size}}})
 	for i := range *many {
-		w.want(200, "POST", "/api/customers", fmt.Sprintf(`{"name":"Customer %d","people":[{"email":"c%d@example.com"}],"externalData":{"id":"%d"}}`, i, i, i))
+		w.want(200, "POST", "/api/customers",
+			fmt.Sprintf(`{"name":"Customer %d","people":[{"email":"c%d@example.com"}],"externalData":{"id":"%d"}}`, i, i, i))
 	}
 	seen := map[string]bool{}
 	for page := 0; len(seen) == page*size; page++ {
 		var customers []struct{ ID string }
-		must(t, json.Unmarshal([]byte(w.want(200, "GET", fmt.Sprintf("/api/customers?Page=%d&Size=%d", page, size), "").body), &customers))
+		must(t, json.Unmarshal([]byte(w.want(200, "GET", fmt.Sprintf("/api/customers?Page=%d&Size=%d", page, size), "").body),
+			&customers))
 		for _, c := range customers {
 			seen[c.ID] = true
 		}
@@ -283,7 +286,8 @@ func TestValidateNamesEveryWrongSwitchAtOnce(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{"update", "bank_change", "link_life", "validation_status", "first_page", "max_size", "signature.secret"} {
+	for _, want := range []string{"update", "bank_change", "link_life", "validation_status", "first_page", "max_size",
+		"signature.secret"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%s is not named in %v", want, err)
 		}
@@ -299,7 +303,8 @@ func BenchmarkCreate(b *testing.B) {
 	rt := s.RoundTripper()
 	for i := 0; b.Loop(); i++ {
 		body := fmt.Appendf(nil, `{"name":"Customer %d","externalData":{"id":"%d"}}`, i, i)
-		req, err := http.NewRequestWithContext(b.Context(), "POST", "http://sandbox.test/api/customers", bytes.NewReader(body))
+		req, err := http.NewRequestWithContext(b.Context(), "POST", "http://sandbox.test/api/customers",
+			bytes.NewReader(body))
 		if err != nil {
 			b.Fatal(err)
 		}

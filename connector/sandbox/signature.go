@@ -23,20 +23,27 @@ import (
 // Signature says how deliveries are signed; the interface shows no scheme.
 // Where words are listed the first one is the default.
 type Signature struct {
-	Scheme          string           `yaml:"scheme"`           // template | standard-webhooks (fixes all below except Algorithm for ed25519, WithOlder and Secret)
-	Header          string           `yaml:"header"`           // carries the signature; "" is X-Signature
-	SignatureItem   string           `yaml:"signature_item"`   // makes the header a list such as t=…,v1=…: the name of signatures, for example v1; "" for no list
-	TimestampItem   string           `yaml:"timestamp_item"`   // the name of the time of sending in that list, for example t; "" leaves it out
-	TimestampHeader string           `yaml:"timestamp_header"` // carries the time of sending; "" sends none
-	IDHeader        string           `yaml:"id_header"`        // carries the delivery's id; "" sends none
-	Algorithm       string           `yaml:"algorithm"`        // hmac-sha256 | hmac-sha512 | ed25519 (WebhookSecret is the public key then)
-	Encoding        string           `yaml:"encoding"`         // hex | base64 | base64url
-	Prefix          string           `yaml:"prefix"`           // goes before the encoded signature, for example "sha256="
-	Signed          string           `yaml:"signed"`           // template of {body}, {timestamp} and {id}; "" is {body}
-	Timestamp       string           `yaml:"timestamp"`        // spelling of the time of sending: unix | rfc3339 | zoneless
-	Key             string           `yaml:"key"`              // how Secret becomes the key: text | hex | base64 | base64url
-	WithOlder       bool             `yaml:"with_older"`       // in a list, the signature by the secret before stands before the one of now
-	Secret          connector.Secret `yaml:"-"`                // blank lets the sandbox draw one, see WebhookSecret
+	// template | standard-webhooks (fixes all below except Algorithm for ed25519, WithOlder and Secret)
+	Scheme string `yaml:"scheme"`
+	Header string `yaml:"header"` // carries the signature; "" is X-Signature
+	// makes the header a list such as t=…,v1=…: the name of signatures, for example v1; "" for no list
+	SignatureItem string `yaml:"signature_item"`
+	// the name of the time of sending in that list, for example t; "" leaves it out
+	TimestampItem   string `yaml:"timestamp_item"`
+	TimestampHeader string `yaml:"timestamp_header"` // carries the time of sending; "" sends none
+	IDHeader        string `yaml:"id_header"`        // carries the delivery's id; "" sends none
+	// hmac-sha256 | hmac-sha512 | ed25519 (WebhookSecret is the public key then)
+	Algorithm string `yaml:"algorithm"`
+	Encoding  string `yaml:"encoding"` // hex | base64 | base64url
+	Prefix    string `yaml:"prefix"`   // goes before the encoded signature, for example "sha256="
+	Signed    string `yaml:"signed"`   // template of {body}, {timestamp} and {id}; "" is {body}
+	// spelling of the time of sending: unix | rfc3339 | zoneless
+	Timestamp string `yaml:"timestamp"`
+	// how Secret becomes the key: text | hex | base64 | base64url
+	Key string `yaml:"key"`
+	// in a list, the signature by the secret before stands before the one of now
+	WithOlder bool             `yaml:"with_older"`
+	Secret    connector.Secret `yaml:"-"` // blank lets the sandbox draw one, see WebhookSecret
 }
 
 const (

@@ -12,10 +12,12 @@ func TestPeopleAreSpeltAsTheSwitchSays(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, form, in, want string }{
 		{"short stays", "short", `[{"name":"Ann Lee", "phone" : "1"}]`, `[{"name":"Ann Lee", "phone" : "1"}]`},
-		{"long to short", "short", `[{"firstName":"Ann","lastName":"Lee","phoneNo":"1","x":1.0}]`, `[{"name":"Ann Lee","phone":"1","x":1.0}]`},
+		{"long to short", "short", `[{"firstName":"Ann","lastName":"Lee","phoneNo":"1","x":1.0}]`,
+			`[{"name":"Ann Lee","phone":"1","x":1.0}]`},
 		{"last name alone", "short", `[{"x":1,"lastName":"Lee"}]`, `[{"x":1,"name":"Lee"}]`},
 		{"name wins", "short", `[{"name":"A","firstName":"B"}]`, `[{"name":"A","firstName":"B"}]`},
-		{"short to long", "long", `[{"name":"Ann van Lee","phone":"1"}]`, `[{"firstName":"Ann van","lastName":"Lee","phoneNo":"1"}]`},
+		{"short to long", "long", `[{"name":"Ann van Lee","phone":"1"}]`,
+			`[{"firstName":"Ann van","lastName":"Lee","phoneNo":"1"}]`},
 		{"one word", "long", `[{"name":"Ann"}]`, `[{"firstName":"Ann","lastName":""}]`},
 		{"long stays", "long", `[{"firstName":"Ann","name":"B"}]`, `[{"firstName":"Ann","name":"B"}]`},
 		{"both phones", "long", `[{"phone":"1","phoneNo":"2"}]`, `[{"phone":"1","phoneNo":"2"}]`},
@@ -68,8 +70,10 @@ func TestExternalDataComesInEveryShape(t *testing.T) {
 func TestReshapeLosesNothingItCannotPlace(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, in, shape, want string }{
-		{"two pairs as object", `{"a":"1","b":2.0}`, "object", `[{"connectorType":"a","id":"1"},{"connectorType":"b","id":2.0}]`},
-		{"a linked object's name", `{"connectorType":"XERO","id":"1", "name":"N"}`, "array", `[{"connectorType":"XERO","id":"1","name":"N"}]`},
+		{"two pairs as object", `{"a":"1","b":2.0}`, "object",
+			`[{"connectorType":"a","id":"1"},{"connectorType":"b","id":2.0}]`},
+		{"a linked object's name", `{"connectorType":"XERO","id":"1", "name":"N"}`, "array",
+			`[{"connectorType":"XERO","id":"1","name":"N"}]`},
 		{"linked objects as map", `[{"connectorType":"XERO","id":"1","name":"N"}]`, "map", `{"XERO":"1"}`},
 		{"same shape keeps spaces", `{ "a" : 1e3 }`, "map", `{ "a" : 1e3 }`},
 		{"empty stays", `{}`, "list", `{}`},
@@ -98,7 +102,8 @@ func TestMandateAnswersEmbedTheLongSpelling(t *testing.T) {
 
 func TestRespellingTwiceIsRespellingOnce(t *testing.T) {
 	t.Parallel()
-	words := []string{"name", "firstName", "lastName", "phone", "phoneNo", "email", "line1", "postCode", "addressLine1", "other"}
+	words := []string{"name", "firstName", "lastName", "phone", "phoneNo", "email", "line1", "postCode", "addressLine1",
+		"other"}
 	element := rapid.Custom(func(t *rapid.T) string {
 		var o object
 		for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom(words), 0, 6, rapid.ID).Draw(t, "names") {
@@ -142,7 +147,8 @@ func TestExternalDataTruthIsReadInEveryShape(t *testing.T) {
 }
 
 func FuzzParseObject(f *testing.F) {
-	for _, seed := range []string{`{}`, `{"a":1}`, `{ "a" : [1, 2] , "b":{"c":null}}`, `{"a":1,"a":2}`, `{"\u0061":1.0e9}`, `[]`, `{`, `{"a"`, `{"a":1}}`, `{"people":[{"email":1}]}`} {
+	for _, seed := range []string{`{}`, `{"a":1}`, `{ "a" : [1, 2] , "b":{"c":null}}`, `{"a":1,"a":2}`, `{"\u0061":1.0e9}`,
+		`[]`, `{`, `{"a"`, `{"a":1}}`, `{"people":[{"email":1}]}`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {

@@ -114,7 +114,8 @@ func TestASpellingThatChangesRespellsTheCustomersThatAreThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, _ := s.Customer(id)
-	for _, want := range []string{`"firstName":"Ann"`, `"phoneNo":"1"`, `"externalData":[{"connectorType":"key","id":"A1"}]`, `"creationTime"`} {
+	for _, want := range []string{`"firstName":"Ann"`, `"phoneNo":"1"`,
+		`"externalData":[{"connectorType":"key","id":"A1"}]`, `"creationTime"`} {
 		if !strings.Contains(string(c.Raw), want) {
 			t.Errorf("%s lacks %s", c.Raw, want)
 		}

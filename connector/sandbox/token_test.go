@@ -10,7 +10,8 @@ import (
 
 func (w *world) fetchToken(form url.Values, auth ...string) reply {
 	w.t.Helper()
-	req, err := http.NewRequestWithContext(w.t.Context(), "POST", "http://sandbox.test/api/oauth2/token", strings.NewReader(form.Encode()))
+	req, err := http.NewRequestWithContext(w.t.Context(), "POST", "http://sandbox.test/api/oauth2/token",
+		strings.NewReader(form.Encode()))
 	must(w.t, err)
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	if len(auth) == 2 {

@@ -16,7 +16,8 @@ import (
 // or their keys, and readers behind the writers. The zero value shows the truth. Writes act on the truth
 // under any view, and a read of one customer by its id shows it unless ReadLag is set.
 type View struct {
-	Missing   float64       // chance of each customer to be left out of lists: the same ones for as long as the view lasts; 1 makes lists empty
+	// chance of each customer to be left out of lists: the same ones for as long as the view lasts; 1 makes lists empty
+	Missing   float64
 	LostPages float64       // chance of each page of a list to be left out whole, the same way; those behind it close up
 	NoKeys    bool          // lists show customers without externalData
 	ListLag   time.Duration // the delay of changes in lists; changes before the lag was set show at once

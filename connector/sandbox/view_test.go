@@ -58,7 +58,8 @@ func TestAListMayLackWholePages(t *testing.T) {
 			t.Errorf("the list shows %v", shown)
 		}
 	}
-	if all := at(t, w.want(200, "GET", "/api/customers?Size=100", "").body); all != "[]" && len(strings.Fields(w.names("?Size=100"))) != 12 {
+	if all := at(t, w.want(200, "GET", "/api/customers?Size=100", "").body); all != "[]" &&
+		len(strings.Fields(w.names("?Size=100"))) != 12 {
 		t.Error("one page that holds all is neither there nor lost")
 	}
 }
@@ -106,12 +107,14 @@ func TestReadersMayLagBehindWriters(t *testing.T) {
 	w.wait(time.Minute)
 	expect("old gone", 200, 404, "new")
 	must(t, w.Sign(mandate))
-	if got := w.want(200, "GET", "/api/customers/"+young, "").body; !strings.Contains(got, string(connector.MandateCreated)) {
+	if got := w.want(200, "GET", "/api/customers/"+young, "").body; !strings.Contains(got,
+		string(connector.MandateCreated)) {
 		t.Errorf("a mandate that moved just now shows as %s", got)
 	}
 	w.SetView(View{ListLag: 2 * time.Hour}) // what has reached readers stays, and what has not reaches them now
 	expect("new young", 200, 404, "new")
-	if got := w.want(200, "GET", "/api/customers/"+young, "").body; !strings.Contains(got, string(connector.MandatePending)) {
+	if got := w.want(200, "GET", "/api/customers/"+young, "").body; !strings.Contains(got,
+		string(connector.MandatePending)) {
 		t.Errorf("without a lag the mandate shows as %s", got)
 	}
 	must(t, w.Delete(young))
@@ -130,7 +133,8 @@ func TestAViewIsReadAsItIsWritten(t *testing.T) {
 	if want := (View{0.25, 1, true, 90 * time.Minute, 2 * time.Second}); err != nil || got != want {
 		t.Errorf("the view is %+v, %v, want %+v", got, err, want)
 	}
-	for _, wrong := range []string{"", "missing", "missing=2", "missing=NaN", "lostPages=all", "readLag=-1s", "listLag=an hour"} {
+	for _, wrong := range []string{"", "missing", "missing=2", "missing=NaN", "lostPages=all", "readLag=-1s",
+		"listLag=an hour"} {
 		if got, err := ParseView(wrong); err == nil {
 			t.Errorf("%q is taken as %+v", wrong, got)
 		}

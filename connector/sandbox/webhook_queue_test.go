@@ -55,7 +55,8 @@ func TestQueueCanLoseDoubleSwapAndHold(t *testing.T) {
 		{"duplicate", func(_ *world, q Queue) { q.Duplicate(0) }, "CREATED CREATED PENDING ACTIVE"},
 		{"swap", func(_ *world, q Queue) { q.Swap(0, 2) }, "ACTIVE PENDING CREATED"},
 		{"hold", func(_ *world, q Queue) { q.Hold(1, start.Add(time.Hour)) }, "CREATED ACTIVE"},
-		{"hold, over", func(w *world, q Queue) { q.Hold(1, start.Add(time.Hour)); w.wait(time.Hour) }, "CREATED PENDING ACTIVE"},
+		{"hold, over", func(w *world, q Queue) { q.Hold(1, start.Add(time.Hour)); w.wait(time.Hour) },
+			"CREATED PENDING ACTIVE"},
 	}
 	for _, tt := range tests {
 		if got := order(tt.act); got != tt.want {
@@ -76,7 +77,8 @@ func TestDuplicatesShareTheirID(t *testing.T) {
 
 func TestDeliveryFaultsStrikeAtTheirRate(t *testing.T) {
 	t.Parallel()
-	w, _ := subscribed(t, Options{DeliveryFaults: DeliveryFaults{Drop: 0.2, Duplicate: 0.5, Hold: 0.5, HoldUpTo: time.Hour}})
+	w, _ := subscribed(t, Options{DeliveryFaults: DeliveryFaults{Drop: 0.2, Duplicate: 0.5, Hold: 0.5,
+		HoldUpTo: time.Hour}})
 	const n = 2000
 	id := w.openLink(w.create(`{"name":"A"}`))
 	for range n - 1 {
@@ -115,7 +117,8 @@ func TestRotatedSecretSignsWhatIsSentFromThen(t *testing.T) {
 		}
 	}
 	strict := newWorld(t, with(Switches{Signature: Signature{Key: "hex"}}))
-	if err := strict.SetWebhookSecret(connector.NewSecret("no hex")); err == nil || strings.Contains(err.Error(), "no hex") {
+	if err := strict.SetWebhookSecret(connector.NewSecret("no hex")); err == nil ||
+		strings.Contains(err.Error(), "no hex") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -159,7 +162,8 @@ func TestRunDeliversUntilItsContextEnds(t *testing.T) {
 
 func TestAnOlderSecretIsTheOneBefore(t *testing.T) {
 	t.Parallel()
-	s := New(Options{Switches: Switches{Signature: Signature{SignatureItem: "v1", WithOlder: true, Secret: connector.NewSecret("first")}}})
+	s := New(Options{Switches: Switches{Signature: Signature{SignatureItem: "v1", WithOlder: true,
+		Secret: connector.NewSecret("first")}}})
 	must(t, s.SetWebhookSecret(connector.NewSecret("second")))
 	r, err := http.NewRequest(http.MethodPost, "http://127.0.0.1/", nil)
 	must(t, err)
@@ -174,7 +178,8 @@ func TestWhatAnEd25519SetUpNamesIsThePublicKey(t *testing.T) {
 	sw := Adfin()
 	sw.Signature.Algorithm, sw.Signature.Secret = "ed25519", connector.NewSecret("the seed of a private key")
 	s := New(Options{Switches: sw})
-	if key, err := base64.StdEncoding.DecodeString(s.WebhookSecret().Expose()); err != nil || len(key) != ed25519.PublicKeySize {
+	if key, err := base64.StdEncoding.DecodeString(s.WebhookSecret().Expose()); err != nil ||
+		len(key) != ed25519.PublicKeySize {
 		t.Errorf("it names %q: %v", s.WebhookSecret().Expose(), err)
 	}
 	before := s.WebhookSecret()

@@ -161,7 +161,8 @@ var ErrNoSubscription = errors.New("there is no webhook subscription")
 // sends these events to url, and is enabled.
 func (s *Sandbox) ReplaceSubscription(url string, events ...string) {
 	defer s.lock()()
-	s.hooks.subscription = &subscription{ID: newUUID(s.eventIDs), URL: url, Events: events, Name: "somebody else", Enabled: true}
+	s.hooks.subscription = &subscription{ID: newUUID(s.eventIDs), URL: url, Events: events, Name: "somebody else",
+		Enabled: true}
 }
 
 // EditSubscription is somebody changing the subscription's address and events at

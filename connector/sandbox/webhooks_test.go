@@ -86,11 +86,13 @@ func TestSubscribingReplacesTheSubscription(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	first := w.want(200, "PUT", "/api/apps/sandbox/webhooks", subscription1).body
-	want := `{"id":"` + text(t, first, "id") + `","url":"https://hooks.test/in","events":["dd-mandate"],"name":"n","description":"d","enabled":true}`
+	want := `{"id":"` + text(t, first, "id") +
+		`","url":"https://hooks.test/in","events":["dd-mandate"],"name":"n","description":"d","enabled":true}`
 	if diff := cmp.Diff(want, first); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	second := w.want(200, "PUT", "/api/apps/sandbox/webhooks", `{"url":"https://hooks.test/other","events":["payment"]}`).body
+	second := w.want(200, "PUT", "/api/apps/sandbox/webhooks",
+		`{"url":"https://hooks.test/other","events":["payment"]}`).body
 	if got := w.want(200, "GET", "/api/apps/sandbox/webhooks", "").body; got != "["+second+"]" {
 		t.Errorf("got %s, want only %s", got, second)
 	}
@@ -111,7 +113,8 @@ func TestOthersMayTakeTheSubscriptionAway(t *testing.T) {
 		t.Errorf("%d webhooks are sent while the subscription is disabled", n)
 	}
 	w.ReplaceSubscription("https://hooks.test/third", "customer")
-	if got := read(); !strings.Contains(got, `"url":"https://hooks.test/third"`) || !strings.Contains(got, `"enabled":true`) {
+	if got := read(); !strings.Contains(got, `"url":"https://hooks.test/third"`) ||
+		!strings.Contains(got, `"enabled":true`) {
 		t.Errorf("replaced it is %s", got)
 	}
 	must(t, w.DeleteSubscription())
@@ -132,7 +135,8 @@ func TestSubscriptionRefusals(t *testing.T) {
 	w.want(403, "GET", "/api/apps/other/webhooks", "")
 	for _, body := range []string{
 		`{"events":["payment"]}`, `{"url":"not a url","events":["payment"]}`, `{"url":"https://hooks.test"}`,
-		`{"url":"https://hooks.test","events":[]}`, `{"url":"https://hooks.test","events":[""]}`, `{"url":"https://hooks.test","events":"payment"}`,
+		`{"url":"https://hooks.test","events":[]}`, `{"url":"https://hooks.test","events":[""]}`,
+		`{"url":"https://hooks.test","events":"payment"}`,
 	} {
 		w.want(422, "PUT", "/api/apps/sandbox/webhooks", body)
 	}
@@ -143,7 +147,8 @@ func TestSubscriptionRefusals(t *testing.T) {
 func TestSetUpStepsComeBeforeTheSubscription(t *testing.T) {
 	t.Parallel()
 	r := &receiver{}
-	w := newWorld(t, Options{Switches: Switches{WebhookSetup: "digest_auth_subscribe"}, Deliver: &http.Client{Transport: r}})
+	w := newWorld(t, Options{Switches: Switches{WebhookSetup: "digest_auth_subscribe"},
+		Deliver: &http.Client{Transport: r}})
 	drawn := w.WebhookSecret().Expose()
 	const app = "/api/apps/sandbox/webhooks"
 	w.want(400, "PUT", app, subscription1)
@@ -152,10 +157,12 @@ func TestSetUpStepsComeBeforeTheSubscription(t *testing.T) {
 		t.Errorf("got secret %q after %q", secret, drawn)
 	}
 	w.want(400, "PUT", app, subscription1)
-	for _, bad := range []string{`{}`, `{"basicAuthentication":{}}`, `{"apiKeyAuthentication":{"headerValue":"v"}}`, `{"basicAuthentication":"x"}`} {
+	for _, bad := range []string{`{}`, `{"basicAuthentication":{}}`, `{"apiKeyAuthentication":{"headerValue":"v"}}`,
+		`{"basicAuthentication":"x"}`} {
 		w.want(422, "PUT", app+"/auth", bad)
 	}
-	w.want(200, "PUT", app+"/auth", `{"basicAuthentication":{"username":"u","password":"p"},"apiKeyAuthentication":{"headerKey":"X-Api-Key","headerValue":"k"}}`)
+	w.want(200, "PUT", app+"/auth",
+		`{"basicAuthentication":{"username":"u","password":"p"},"apiKeyAuthentication":{"headerKey":"X-Api-Key","headerValue":"k"}}`)
 	w.want(200, "PUT", app, subscription1)
 	w.openLink(w.create(`{"name":"A"}`))
 	w.deliver()
@@ -194,7 +201,8 @@ func TestMandateActsBecomeDeliveries(t *testing.T) {
 	}
 	for i, status := range []string{"CREATED", "PENDING", "ACTIVE", "CANCELLED"} {
 		g := r.got[i]
-		if text(t, g.body, "status") != status || text(t, g.body, "customerId") != customer || text(t, g.body, "mandateId") != id {
+		if text(t, g.body, "status") != status || text(t, g.body, "customerId") != customer ||
+			text(t, g.body, "mandateId") != id {
 			t.Errorf("delivery %d: got %s", i, g.body)
 		}
 		if g.url != "https://hooks.test/in" || g.header.Get("X-Type") != "dd-mandate" {
@@ -280,7 +288,8 @@ func TestRefusedDeliveriesAreRetriedInTime(t *testing.T) {
 	steps := []struct {
 		wait            time.Duration
 		attempts, queue int
-	}{{0, 1, 1}, {59 * time.Second, 1, 1}, {time.Second, 2, 1}, {59 * time.Minute, 2, 1}, {time.Minute, 3, 0}, {24 * time.Hour, 3, 0}}
+	}{{0, 1, 1}, {59 * time.Second, 1, 1}, {time.Second, 2, 1}, {59 * time.Minute, 2, 1}, {time.Minute, 3, 0},
+		{24 * time.Hour, 3, 0}}
 	for i, step := range steps {
 		w.wait(step.wait)
 		w.deliver()

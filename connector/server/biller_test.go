@@ -20,11 +20,15 @@ func TestEventsOfAnotherBillerAreKeptAndNotFollowed(t *testing.T) {
 		state connector.InboxState
 		asked string // the customer
 	}{
-		"ours":           {mine, `{"type":"CUSTOMER_UPDATED","billerId":"b-1","customerId":"c-1"}`, connector.InboxReceived, "c-1"},
-		"another's":      {mine, `{"type":"CUSTOMER_UPDATED","billerId":"b-2","customerId":"c-1"}`, connector.InboxIgnored, ""},
-		"nested":         {mine, `{"type":"CUSTOMER_UPDATED","data":{"billerId":"b-2","customerId":"c-1"}}`, connector.InboxIgnored, ""},
-		"nobody named":   {mine, `{"type":"CUSTOMER_UPDATED","customerId":"c-1"}`, connector.InboxReceived, "c-1"},
-		"not configured": {billing.DefaultEventPaths(), `{"type":"CUSTOMER_UPDATED","billerId":"b-2","customerId":"c-1"}`, connector.InboxReceived, "c-1"},
+		"ours": {mine, `{"type":"CUSTOMER_UPDATED","billerId":"b-1","customerId":"c-1"}`, connector.InboxReceived,
+			"c-1"},
+		"another's": {mine, `{"type":"CUSTOMER_UPDATED","billerId":"b-2","customerId":"c-1"}`, connector.InboxIgnored,
+			""},
+		"nested": {mine, `{"type":"CUSTOMER_UPDATED","data":{"billerId":"b-2","customerId":"c-1"}}`,
+			connector.InboxIgnored, ""},
+		"nobody named": {mine, `{"type":"CUSTOMER_UPDATED","customerId":"c-1"}`, connector.InboxReceived, "c-1"},
+		"not configured": {billing.DefaultEventPaths(), `{"type":"CUSTOMER_UPDATED","billerId":"b-2","customerId":"c-1"}`,
+			connector.InboxReceived, "c-1"},
 	} {
 		d, _ := server.Understand(tt.paths, http.Header{}, []byte(tt.body))
 		if d.State != tt.state || d.BillingID != tt.asked {

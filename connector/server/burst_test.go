@@ -18,7 +18,8 @@ import (
 // covers F40, F111
 func TestABurstOfGenuineDeliveriesIsTakenInWholeBesideAFlood(t *testing.T) {
 	const burst, connections, mostGrowth = 5000, 200, 64 << 20
-	f := flood{junk: func(nth int) sender { return sender{local: fmt.Sprintf("127.0.%d.1", 7+nth%4)} }, what: func() []request { return append(mixture(), bulk()...) }}
+	f := flood{junk: func(nth int) sender { return sender{local: fmt.Sprintf("127.0.%d.1", 7+nth%4)} },
+		what: func() []request { return append(mixture(), bulk()...) }}
 	genuine := sender{local: "127.0.7.9"} // of the block of the first flooder
 	e := newEndpoint(t, bodyOnly(), func(c *Config) { c.Refused, c.Report, c.Nudge = 0, nil, nil })
 	address := e.listen()
@@ -47,7 +48,8 @@ func TestABurstOfGenuineDeliveriesIsTakenInWholeBesideAFlood(t *testing.T) {
 	flooders.Wait()
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	t.Logf("genuine: %v; junk: %v; heap %d kB before, %d kB after", &deliveries, &junk, before.HeapAlloc>>10, after.HeapAlloc>>10)
+	t.Logf("genuine: %v; junk: %v; heap %d kB before, %d kB after", &deliveries, &junk, before.HeapAlloc>>10,
+		after.HeapAlloc>>10)
 	if n := deliveries.of(http.StatusOK); n != burst {
 		t.Errorf("%d of %d deliveries were taken in: %v", n, burst, &deliveries)
 	}
@@ -65,7 +67,8 @@ func TestABurstOfGenuineDeliveriesIsTakenInWholeBesideAFlood(t *testing.T) {
 func TestTheSizeOfADeliveryIsTheOperatorsToSay(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ most, size, want int }{
-		{4096, 4096, 200}, {4096, 4097, 413}, {1 << 20, 1 << 20, 200}, {1 << 20, 1<<20 + 1, 413}, {0, maxBody, 200}, {0, maxBody + 1, 413},
+		{4096, 4096, 200}, {4096, 4097, 413}, {1 << 20, 1 << 20, 200}, {1 << 20, 1<<20 + 1, 413}, {0, maxBody, 200},
+		{0, maxBody + 1, 413},
 	} {
 		for _, chunked := range []bool{false, true} {
 			e := newEndpoint(t, bodyOnly(), func(c *Config) { c.MaxBody = tt.most })
@@ -75,7 +78,8 @@ func TestTheSizeOfADeliveryIsTheOperatorsToSay(t *testing.T) {
 				r.ContentLength = -1
 			}
 			if w := e.serve(r); w.Code != tt.want {
-				t.Errorf("of %d bytes at most, one with %d (chunked: %t) was answered %d, want %d", tt.most, tt.size, chunked, w.Code, tt.want)
+				t.Errorf("of %d bytes at most, one with %d (chunked: %t) was answered %d, want %d", tt.most, tt.size, chunked,
+					w.Code, tt.want)
 			}
 			if held := cap(e.large) * max(tt.most, maxBody); tt.most > maxBody && held > largeBytes {
 				t.Errorf("bodies of %d bytes may take %d in all", tt.most, held)

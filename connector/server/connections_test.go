@@ -148,7 +148,8 @@ func TestAConnectionWithAVerifiedDeliveryDoesNotGiveWay(t *testing.T) {
 func TestIdleConnectionsKeepNobodyOut(t *testing.T) {
 	const idle = 2200
 	patient := func(srv *http.Server) { srv.ReadHeaderTimeout, srv.ReadTimeout, srv.IdleTimeout = 0, 0, 0 }
-	for name, begin := range map[string]string{"silent": "", "with half a request": "POST " + hookPath + " HTTP/1.1\r\nHost: a\r\n", "kept alive": "GET / HTTP/1.1\r\nHost: a\r\n\r\n"} {
+	for name, begin := range map[string]string{"silent": "", "with half a request": "POST " + hookPath +
+		" HTTP/1.1\r\nHost: a\r\n", "kept alive": "GET / HTTP/1.1\r\nHost: a\r\n\r\n"} {
 		t.Run(name, func(t *testing.T) {
 			e := newEndpoint(t, bodyOnly())
 			address := e.listen(patient)
@@ -201,7 +202,8 @@ func TestLargeBodiesThatNeverEndKeepNoDeliveryOut(t *testing.T) {
 		e.expect(200, delivery(sampleBody))
 		w := e.serve(delivery(`{"type":"customer","customerId":"cus_1","pad":"` + pad(smallBody) + `"}`))
 		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
-			t.Errorf("a large delivery that has to wait too long was answered %d with %v, want 503 and Retry-After", w.Code, w.Header())
+			t.Errorf("a large delivery that has to wait too long was answered %d with %v, want 503 and Retry-After", w.Code,
+				w.Header())
 		}
 		end()
 		senders.Wait()

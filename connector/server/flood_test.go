@@ -21,8 +21,9 @@ import (
 // The full numbers are those of -flood 4000. Without it the flood is as
 // fast as its few senders are, and ends with the last genuine delivery.
 var (
-	floodRate = flag.Int("flood", 0, "junk requests per second, for the time of -flood-for, with a limit on how long a delivery may wait")
-	floodFor  = flag.Duration("flood-for", 10*time.Second, "how long each flood of -flood lasts")
+	floodRate = flag.Int("flood", 0,
+		"junk requests per second, for the time of -flood-for, with a limit on how long a delivery may wait")
+	floodFor = flag.Duration("flood-for", 10*time.Second, "how long each flood of -flood lasts")
 )
 
 const (
@@ -55,7 +56,8 @@ type request struct{ method, body, header string }
 // mixture is the junk of somebody who has read our documentation: most of it is
 // refused for nothing but its signature.
 func mixture() []request {
-	forged := request{http.MethodPost, sampleBody, "Content-Type: application/json\r\nX-Signature: " + mac("not-the-secret-of-this-endpoint", sampleBody) + "\r\n"}
+	forged := request{http.MethodPost, sampleBody, "Content-Type: application/json\r\nX-Signature: " +
+		mac("not-the-secret-of-this-endpoint", sampleBody) + "\r\n"}
 	return append(slices.Repeat([]request{forged}, 7),
 		request{method: http.MethodGet},
 		request{http.MethodPost, strings.Repeat("x", 20<<10), "Content-Type: text/plain\r\n"},
@@ -64,7 +66,8 @@ func mixture() []request {
 
 // bulk is junk that takes as much reading and verifying as a request can.
 func bulk() []request {
-	return []request{{http.MethodPost, pad(maxBody), "Content-Type: application/json\r\nX-Signature: " + mac("not-the-secret-of-this-endpoint", "") + "\r\n"}}
+	return []request{{http.MethodPost, pad(maxBody), "Content-Type: application/json\r\nX-Signature: " +
+		mac("not-the-secret-of-this-endpoint", "") + "\r\n"}}
 }
 
 func floods() []flood {
@@ -84,7 +87,8 @@ func floods() []flood {
 			junk: func(nth int) sender { return sender{"127.0.0.1", fmt.Sprintf("198.51.%d.1", nth)} }, what: mixture,
 		}, {
 			name: "through a proxy that nobody trusts, hanging up", genuine: proxied,
-			junk: func(nth int) sender { return sender{"127.0.0.1", fmt.Sprintf("198.51.%d.1", nth)} }, what: mixture, hangUp: true,
+			junk: func(nth int) sender { return sender{"127.0.0.1", fmt.Sprintf("198.51.%d.1", nth)} }, what: mixture,
+			hangUp: true,
 		},
 	}
 }
@@ -100,7 +104,8 @@ func TestGenuineDeliveriesAreTakenInBesideAFlood(t *testing.T) {
 			slices.Sort(waits)
 			p99 := waits[len(waits)*99/100]
 			t.Logf("genuine: %v; half within %v, 99 of 100 within %v, all within %v", &deliveries,
-				waits[len(waits)/2].Round(time.Microsecond), p99.Round(time.Microsecond), waits[len(waits)-1].Round(time.Microsecond))
+				waits[len(waits)/2].Round(time.Microsecond), p99.Round(time.Microsecond),
+				waits[len(waits)-1].Round(time.Microsecond))
 			t.Logf("junk: %d a second; %v", perSecond, &junk)
 			if n := deliveries.of(http.StatusOK); n != len(waits) {
 				t.Errorf("%d of %d genuine deliveries were taken in", n, len(waits))
@@ -230,8 +235,10 @@ func (l line) send(r request, forwarded string) int {
 	if forwarded != "" {
 		r.header += "X-Forwarded-For: " + forwarded + "\r\n"
 	}
-	text := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n%s\r\n%s", r.method, hookPath, len(r.body), r.header, r.body)
-	if err := errors.Join(l.conn.SetDeadline(time.Now().Add(20*time.Second)), ignoreCount(io.WriteString(l.conn, text))); err != nil {
+	text := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n%s\r\n%s", r.method, hookPath, len(r.body),
+		r.header, r.body)
+	if err := errors.Join(l.conn.SetDeadline(time.Now().Add(20*time.Second)),
+		ignoreCount(io.WriteString(l.conn, text))); err != nil {
 		return 0
 	}
 	resp, err := http.ReadResponse(l.answer, nil)
@@ -249,7 +256,8 @@ func ignoreCount(_ int, err error) error { return err }
 
 // sendGenuine sends deliveries at their own pace, whatever becomes of those
 // before.
-func (f flood) sendGenuine(ctx context.Context, t *testing.T, address string, answered *outcomes, begun func() bool) (waits []time.Duration) {
+func (f flood) sendGenuine(ctx context.Context, t *testing.T, address string, answered *outcomes,
+	begun func() bool) (waits []time.Duration) {
 	for !begun() {
 		time.Sleep(time.Millisecond) // the flood is real, and so is the time
 	}

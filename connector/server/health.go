@@ -22,13 +22,15 @@ const lookWait = 5 * time.Second
 
 // readiness is the answer of ReadyPath. It names no connection: the listener may be public.
 type readiness struct {
-	State       string   `json:"state"`            // ok, degraded, checking or failing
-	Reason      string   `json:"reason,omitempty"` // why it is failing, in plain words
-	Degraded    []string `json:"degraded"`
-	SweepAge    *int64   `json:"sweep_age_seconds"`    // since the last complete reading of the service began; null for never
-	RunAge      *int64   `json:"run_age_seconds"`      // since the last run of the longest waiting connection; null if one never finished
-	DeliveryAge *int64   `json:"delivery_age_seconds"` // since the last delivery was accepted; null for never
-	Jobs        []Job    `json:"jobs"`
+	State    string   `json:"state"`            // ok, degraded, checking or failing
+	Reason   string   `json:"reason,omitempty"` // why it is failing, in plain words
+	Degraded []string `json:"degraded"`
+	// since the last complete reading of the service began; null for never
+	SweepAge *int64 `json:"sweep_age_seconds"`
+	// since the last run of the longest waiting connection; null if one never finished
+	RunAge      *int64 `json:"run_age_seconds"`
+	DeliveryAge *int64 `json:"delivery_age_seconds"` // since the last delivery was accepted; null for never
+	Jobs        []Job  `json:"jobs"`
 }
 
 // Job holds the last and next time of a scheduled job.
@@ -125,7 +127,8 @@ func (s *Server) inspect(ctx context.Context, now time.Time) (readiness, error) 
 	if err := s.cfg.Ledger.Ping(ctx); err != nil {
 		return ready, fmt.Errorf("commit to the ledger: %w", err)
 	}
-	for _, look := range []func(context.Context, time.Time, *readiness) error{s.inspectSweep, s.inspectRuns, s.inspectInbox, s.inspectConditions, s.inspectJobs} {
+	for _, look := range []func(context.Context, time.Time, *readiness) error{s.inspectSweep, s.inspectRuns,
+		s.inspectInbox, s.inspectConditions, s.inspectJobs} {
 		if err := look(ctx, now, &ready); err != nil {
 			return ready, err
 		}

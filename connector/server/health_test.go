@@ -71,7 +71,8 @@ func (e *endpoint) run(connection string, outcome connector.RunOutcome) {
 		if err := tx.SaveMapping("v1", "version: 1", "test"); err != nil {
 			return err
 		}
-		id, err := tx.OpenRun(state.NewRun{Connection: connection, Kind: connector.RunSync, Trigger: "schedule", Mapping: "v1", Holder: "test"})
+		id, err := tx.OpenRun(state.NewRun{Connection: connection, Kind: connector.RunSync, Trigger: "schedule",
+			Mapping: "v1", Holder: "test"})
 		if err != nil {
 			return err
 		}
@@ -94,7 +95,8 @@ func TestReadinessSaysHowFreshTheLedgerIs(t *testing.T) {
 	e.sweep()
 	e.expect(200, delivery(sampleBody))
 	e.pass(2 * time.Minute)
-	e.expectReady(200, readiness{State: "ok", Degraded: []string{}, Jobs: []Job{}, SweepAge: seconds(120), RunAge: seconds(180), DeliveryAge: seconds(120)})
+	e.expectReady(200, readiness{State: "ok", Degraded: []string{}, Jobs: []Job{}, SweepAge: seconds(120),
+		RunAge: seconds(180), DeliveryAge: seconds(120)})
 
 	e.run("acme", connector.RunFailed)
 	e.pass(4 * time.Hour)
@@ -137,9 +139,11 @@ func TestReadinessIsDegradedWhileTheConfigurationIsWrong(t *testing.T) {
 func TestReadinessShowsWhenEachJobWasDoneAndComesNext(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
-	want := []Job{{Name: "sweep", EndedAt: now, DoneAt: now.Add(-time.Hour), Outcome: "failed", NextAt: now.Add(time.Hour)}, {Name: "sync", NextAt: now}}
+	want := []Job{{Name: "sweep", EndedAt: now, DoneAt: now.Add(-time.Hour), Outcome: "failed",
+		NextAt: now.Add(time.Hour)}, {Name: "sync", NextAt: now}}
 	var broken error
-	e := newEndpoint(t, bodyOnly(), func(c *Config) { c.Jobs = func(context.Context) ([]Job, error) { return want, broken } })
+	e := newEndpoint(t, bodyOnly(),
+		func(c *Config) { c.Jobs = func(context.Context) ([]Job, error) { return want, broken } })
 	if _, got := e.getReady(); !cmp.Equal(want, got.Jobs) {
 		t.Errorf("jobs: %s", cmp.Diff(want, got.Jobs))
 	}
@@ -161,7 +165,8 @@ func TestReadinessIsDegradedWhileAConnectionStandsStill(t *testing.T) {
 			if !standing {
 				return tx.EndUnseen("acme")
 			}
-			id, err := tx.OpenRun(state.NewRun{Connection: "acme", Kind: connector.RunSync, Trigger: "schedule", Mapping: "v1", Holder: "test"})
+			id, err := tx.OpenRun(state.NewRun{Connection: "acme", Kind: connector.RunSync, Trigger: "schedule", Mapping: "v1",
+				Holder: "test"})
 			if err != nil {
 				return err
 			}
@@ -187,7 +192,8 @@ func TestReadinessIsDegradedWhileTheSubscriptionIsNotOurs(t *testing.T) {
 			t.Fatal(err)
 		}
 		e.pass(2 * time.Second)
-		if status, got := e.getReady(); status != 200 || slices.Contains(got.Degraded, subscriptionChanged) != (problem != "") {
+		if status, got := e.getReady(); status != 200 ||
+			slices.Contains(got.Degraded, subscriptionChanged) != (problem != "") {
 			t.Errorf("with the problem %q: %d, degraded %v", problem, status, got.Degraded)
 		}
 	}
@@ -270,7 +276,8 @@ func TestALedgerThatWasMovedAwayIsNotReadyAndTakesNoDelivery(t *testing.T) {
 	e.expectReady(503, readiness{State: "failing", Reason: failing(state.ErrMoved), Degraded: []string{}, Jobs: []Job{}})
 	nudges := e.nudges
 	w := e.expect(503, delivery(strings.ReplaceAll(sampleBody, "a", "b")))
-	if got := e.lastEvent(); got.Outcome != NotStored || !errors.Is(got.Err, state.ErrMoved) || w.Header().Get("Retry-After") == "" {
+	if got := e.lastEvent(); got.Outcome != NotStored || !errors.Is(got.Err, state.ErrMoved) ||
+		w.Header().Get("Retry-After") == "" {
 		t.Errorf("reported %+v with %v, want not_stored with its cause, to be sent again", got, w.Header())
 	}
 	e.expectNudges(nudges)

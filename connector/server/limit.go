@@ -17,7 +17,8 @@ const clientBuckets = 1 << 14
 
 // perSecond returns a limiter that sends the header Retry-After only.
 func perSecond(limit int) *httprate.RateLimiter {
-	return httprate.NewRateLimiter(limit, time.Second, httprate.WithResponseHeaders(httprate.ResponseHeaders{RetryAfter: "Retry-After"}))
+	return httprate.NewRateLimiter(limit, time.Second,
+		httprate.WithResponseHeaders(httprate.ResponseHeaders{RetryAfter: "Retry-After"}))
 }
 
 // tooMany counts a refused request, and reports whether its client is over the limit.

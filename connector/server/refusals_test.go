@@ -19,7 +19,8 @@ import (
 func refusing(t *testing.T, edit ...func(*Config)) (*endpoint, *Refusals) {
 	r := &Refusals{}
 	var e *endpoint
-	e = newEndpoint(t, bodyOnly(), append(edit, func(c *Config) { c.Report = func(ev Event) { r.Count(ev.Outcome, e.clock()) } })...)
+	e = newEndpoint(t, bodyOnly(),
+		append(edit, func(c *Config) { c.Report = func(ev Event) { r.Count(ev.Outcome, e.clock()) } })...)
 	return e, r
 }
 
@@ -122,7 +123,8 @@ func TestEachWayToBeRefusedIsCountedByItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, e.refusals(e.ledger), map[string]int{
-		"2026-11-20 wrong_method": 1, "2026-11-20 wrong_path": 1, "2026-11-20 wrong_type": 1, "2026-11-20 wrong_encoding": 1, "2026-11-20 too_large": 1,
+		"2026-11-20 wrong_method": 1, "2026-11-20 wrong_path": 1, "2026-11-20 wrong_type": 1, "2026-11-20 wrong_encoding": 1,
+		"2026-11-20 too_large":        1,
 		"2026-11-21 signature_failed": 1,
 	})
 }

@@ -23,10 +23,14 @@ func TestADeliveryIsReadAnewWithTheHeaderThatNamedItsType(t *testing.T) {
 		want                       connector.InboxState
 		wantType                   string
 	}{
-		{"its header says payment, so the mandate in it is not read", `{"type":"t","ref":"m1"}`, "X-Kind: payment.made", "t", connector.InboxIgnored, "payment.made"},
-		{"a header of another name is no type", `{"kind":"k","ref":"m1"}`, "X-Other: payment.made", "t", connector.InboxReceived, "k"},
-		{"one of before has the type that was read", `{"ref":"m1"}`, "", "payment.made", connector.InboxIgnored, "payment.made"},
-		{"one of before whose body names it by now", `{"kind":"k","ref":"m1"}`, "", "payment.made", connector.InboxReceived, "k"},
+		{"its header says payment, so the mandate in it is not read", `{"type":"t","ref":"m1"}`, "X-Kind: payment.made", "t",
+			connector.InboxIgnored, "payment.made"},
+		{"a header of another name is no type", `{"kind":"k","ref":"m1"}`, "X-Other: payment.made", "t",
+			connector.InboxReceived, "k"},
+		{"one of before has the type that was read", `{"ref":"m1"}`, "", "payment.made", connector.InboxIgnored,
+			"payment.made"},
+		{"one of before whose body names it by now", `{"kind":"k","ref":"m1"}`, "", "payment.made", connector.InboxReceived,
+			"k"},
 		{"one that never had one", `{"ref":"m1"}`, "", "", connector.InboxReceived, ""},
 	}
 	for _, tt := range tests {
@@ -43,7 +47,8 @@ func TestADeliveryIsReadAnewWithTheHeaderThatNamedItsType(t *testing.T) {
 	}
 	known := billing.DefaultEventPaths()
 	known.Settled = []string{"dispute.opened"}
-	for eventType, want := range map[string]connector.InboxState{"dispute.opened": connector.InboxIgnored, "refund.made": connector.InboxQuarantined} {
+	for eventType, want := range map[string]connector.InboxState{"dispute.opened": connector.InboxIgnored,
+		"refund.made": connector.InboxQuarantined} {
 		if got := Reread(known, "", eventType, []byte(`{"type":"`+eventType+`"}`)); got.State != want {
 			t.Errorf("what names nobody is %s of type %s, want %s", got.State, eventType, want)
 		}

@@ -106,7 +106,8 @@ func TestServeCutsOffWhatDoesNotFinishInTime(t *testing.T) {
 		<-entered
 		began := time.Now()
 		stop()
-		if err := <-served; !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "requests were cut off") {
+		if err := <-served; !errors.Is(err, context.DeadlineExceeded) ||
+			!strings.Contains(err.Error(), "requests were cut off") {
 			t.Errorf("Serve: %v, want it to say that requests were cut off", err)
 		}
 		if took := time.Since(began); took != stopWithin {
@@ -122,7 +123,10 @@ func TestServeSpeaksTLSWhenItIsGivenACertificate(t *testing.T) {
 	defer lender.Close()
 	ln := listen(t)
 	ctx, stop := context.WithCancel(t.Context())
-	srv := NewHTTPServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Proto) }))
+	srv := NewHTTPServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_,
+			_ = io.WriteString(w, r.Proto)
+	}))
 	srv.TLSConfig = &tls.Config{Certificates: lender.TLS.Certificates}
 	served := make(chan error, 1)
 	go func() { served <- Serve(ctx, ln, srv) }()
@@ -152,7 +156,8 @@ func TestServeReportsAListenerThatFails(t *testing.T) {
 	t.Parallel()
 	ln := listen(t)
 	shut(t, ln)
-	if err := Serve(t.Context(), ln, NewHTTPServer(nil)); !errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), "serve on 127.0.0.1") {
+	if err := Serve(t.Context(), ln, NewHTTPServer(nil)); !errors.Is(err, net.ErrClosed) ||
+		!strings.Contains(err.Error(), "serve on 127.0.0.1") {
 		t.Errorf("Serve: %v, want the closed listener by its address", err)
 	}
 }

@@ -55,18 +55,23 @@ type Config struct {
 	Events billing.EventPaths                  // the paths to a delivery's contents
 	Path   string                              // of the webhook, for example /webhooks/billing
 
-	MaxBody        int            // bytes of a delivery; more are answered with 413; default 256 KiB
-	Refused        int            // requests per second of one /24 or /64 refused with their reason; more are answered with 429; default 500
+	MaxBody int // bytes of a delivery; more are answered with 413; default 256 KiB
+	// requests per second of one /24 or /64 refused with their reason; more are answered with 429; default 500
+	Refused        int
 	TrustedProxies []netip.Prefix // proxies with a trusted X-Forwarded-For
 	HealthApart    bool           // the health pages are served by HealthHandler alone
 
-	Jobs       func(context.Context) ([]Job, error) // for ReadyPath; nil for none
-	Nudge      func()                               // called after a commit with work for the drain; must not block; may be nil
-	StopPath   string                               // below which recipients of letters say that they want no more, for example StopPath; "" for nowhere
-	StopReport func(StopEvent)                      // receives every request below StopPath, from several goroutines at once; may be nil
-	Report     func(Event)                          // is told of every request to the webhook, by several goroutines at once; nil for nobody
-	Now        func() time.Time                     // the clock of signature tolerances and ages; nil means the system's
-	Expected   condition.Expected                   // the expectations for readiness; by default an hourly sweep
+	Jobs func(context.Context) ([]Job, error) // for ReadyPath; nil for none
+	// called after a commit with work for the drain; must not block; may be nil
+	Nudge func()
+	// below which recipients of letters say that they want no more, for example StopPath; "" for nowhere
+	StopPath string
+	// receives every request below StopPath, from several goroutines at once; may be nil
+	StopReport func(StopEvent)
+	// is told of every request to the webhook, by several goroutines at once; nil for nobody
+	Report   func(Event)
+	Now      func() time.Time   // the clock of signature tolerances and ages; nil means the system's
+	Expected condition.Expected // the expectations for readiness; by default an hourly sweep
 }
 
 // Keys are the keys for checking a delivery.
@@ -82,8 +87,9 @@ type Outcome string
 
 // The outcomes, each with its answer.
 const (
-	Accepted        Outcome = "accepted"            // 200: durable in the inbox
-	Repeated        Outcome = "repeated"            // 200: the inbox has it already, and its customer is looked at once more
+	Accepted Outcome = "accepted" // 200: durable in the inbox
+	// 200: the inbox has it already, and its customer is looked at once more
+	Repeated        Outcome = "repeated"
 	WrongPath       Outcome = "wrong_path"          // 404: on the webhook's listener, and at no path of it
 	WrongMethod     Outcome = "wrong_method"        // 405
 	TooMany         Outcome = "too_many"            // 429
@@ -93,19 +99,24 @@ const (
 	BrokenOff       Outcome = "broken_off"          // 400, or 408 if it was too slow: the body did not arrive whole
 	SignatureFailed Outcome = "signature_failed"    // 401
 	KeyFailed       Outcome = "delivery_key_failed" // 401: it carries no delivery key, or another
-	SecretUnknown   Outcome = "secret_unknown"      // 503: no secret fits, while the service may have another; nothing is lost if it is sent again
-	Busy            Outcome = "busy"                // 503: too many large bodies are being read; nothing is lost if it is sent again
-	NotStored       Outcome = "not_stored"          // 503: the ledger did not take it; nothing is lost if it is sent again
-	Panicked        Outcome = "panicked"            // 500
-	NotReady        Outcome = "not_ready"           // 503 on ReadyPath, not on the webhook
+	// 503: no secret fits, while the service may have another; nothing is lost if it is sent again
+	SecretUnknown Outcome = "secret_unknown"
+	// 503: too many large bodies are being read; nothing is lost if it is sent again
+	Busy      Outcome = "busy"
+	NotStored Outcome = "not_stored" // 503: the ledger did not take it; nothing is lost if it is sent again
+	Panicked  Outcome = "panicked"   // 500
+	NotReady  Outcome = "not_ready"  // 503 on ReadyPath, not on the webhook
 )
 
 var statuses = map[Outcome]int{
 	Accepted: http.StatusOK, Repeated: http.StatusOK,
 	WrongPath: http.StatusNotFound, WrongMethod: http.StatusMethodNotAllowed, TooMany: http.StatusTooManyRequests,
 	WrongEncoding: http.StatusUnsupportedMediaType, WrongType: http.StatusUnsupportedMediaType,
-	TooLarge: http.StatusRequestEntityTooLarge, BrokenOff: http.StatusBadRequest, SignatureFailed: http.StatusUnauthorized, KeyFailed: http.StatusUnauthorized,
-	SecretUnknown: http.StatusServiceUnavailable, Busy: http.StatusServiceUnavailable, NotStored: http.StatusServiceUnavailable, Panicked: http.StatusInternalServerError, NotReady: http.StatusServiceUnavailable,
+	TooLarge: http.StatusRequestEntityTooLarge, BrokenOff: http.StatusBadRequest, SignatureFailed: http.StatusUnauthorized,
+	KeyFailed:     http.StatusUnauthorized,
+	SecretUnknown: http.StatusServiceUnavailable, Busy: http.StatusServiceUnavailable,
+	NotStored: http.StatusServiceUnavailable, Panicked: http.StatusInternalServerError,
+	NotReady: http.StatusServiceUnavailable,
 }
 
 // Outcomes returns every outcome there is.
@@ -192,7 +203,8 @@ func checkWebhook(cfg Config) error {
 	if cfg.Keys.Verifier == nil {
 		return errors.New("the webhook endpoint is not opened, because nothing says how deliveries are signed; set billing.webhook.signature and its secrets")
 	}
-	if path := cfg.Path; len(path) < 2 || !strings.HasPrefix(path, "/") || path == HealthPath || path == ReadyPath || cfg.StopPath != "" && strings.HasPrefix(path, cfg.StopPath) {
+	if path := cfg.Path; len(path) < 2 || !strings.HasPrefix(path, "/") || path == HealthPath || path == ReadyPath ||
+		cfg.StopPath != "" && strings.HasPrefix(path, cfg.StopPath) {
 		return fmt.Errorf("the webhook cannot be served at the path %q; give billing.webhook.public_url a path of its own, for example /webhooks/billing", path)
 	}
 	return nil

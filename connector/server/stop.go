@@ -56,13 +56,15 @@ func (s *Server) serveStop(w http.ResponseWriter, r *http.Request) {
 	client := s.client(r)
 	defer func() {
 		if thrown := recover(); thrown != nil {
-			s.cfg.StopReport(StopEvent{Outcome: StopPanicked, Client: client, Err: fmt.Errorf("the page that stops letters panicked with a %T", thrown)})
+			s.cfg.StopReport(StopEvent{Outcome: StopPanicked, Client: client,
+				Err: fmt.Errorf("the page that stops letters panicked with a %T", thrown)})
 			w.WriteHeader(http.StatusInternalServerError)
 		}
 	}()
 	h := w.Header()
 	for name, value := range map[string]string{
-		"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff", "X-Robots-Tag": "noindex, nofollow",
+		"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff",
+		"X-Robots-Tag":            "noindex, nofollow",
 		"Content-Security-Policy": policy, "Content-Type": "text/html; charset=utf-8",
 	} {
 		h.Set(name, value)

@@ -33,25 +33,31 @@ func newStopDesk(t testing.TB, edit ...func(*Config)) *stopDesk {
 	t.Helper()
 	d := &stopDesk{}
 	d.endpoint = newEndpoint(t, bodyOnly(), append([]func(*Config){func(c *Config) {
-		c.StopPath, c.StopReport = StopPath, func(e StopEvent) { d.mu.Lock(); d.ended = append(d.ended, e.Outcome); d.mu.Unlock() }
+		c.StopPath, c.StopReport = StopPath,
+			func(e StopEvent) { d.mu.Lock(); d.ended = append(d.ended, e.Outcome); d.mu.Unlock() }
 	}}, edit...)...)
 	record := connector.Record{SourceID: "A1", State: connector.RecordActive, Data: []byte(`{}`)}
 	if err := d.ledger.Do(t.Context(), func(tx *state.Tx) error {
-		if err := errors.Join(tx.PinConnection(state.Connection{Name: "acme", Info: connector.SourceInfo{Kind: "books"}}), tx.SaveMapping("m1", "version: 1", "tester")); err != nil {
+		if err := errors.Join(tx.PinConnection(state.Connection{Name: "acme", Info: connector.SourceInfo{Kind: "books"}}),
+			tx.SaveMapping("m1", "version: 1", "tester")); err != nil {
 			return err
 		}
-		run, err := tx.OpenRun(state.NewRun{Connection: "acme", Kind: connector.RunSync, Trigger: "manual", Mapping: "m1", Holder: "test"})
+		run, err := tx.OpenRun(state.NewRun{Connection: "acme", Kind: connector.RunSync, Trigger: "manual", Mapping: "m1",
+			Holder: "test"})
 		if err != nil {
 			return err
 		}
 		if err := errors.Join(tx.SavePage(run, "acme", []connector.Record{record}),
-			tx.SaveDecisions(run, "acme", "m1", state.Decision{SourceID: "A1", ContentHash: record.Hash(), Verdict: state.Included, Key: connector.Key{Name: "no", Value: "A1"}})); err != nil {
+			tx.SaveDecisions(run, "acme", "m1",
+				state.Decision{SourceID: "A1", ContentHash: record.Hash(), Verdict: state.Included,
+					Key: connector.Key{Name: "no", Value: "A1"}})); err != nil {
 			return err
 		}
 		if err := tx.LinkPayer(state.Payer{Connection: "acme", SourceID: "A1"}, "c1", true); err != nil {
 			return err
 		}
-		_, err = tx.SaveMandate(connector.Mandate{ID: "m1", CustomerID: "c1", Status: connector.MandateCreated}, connector.CauseSweep, "1")
+		_, err = tx.SaveMandate(connector.Mandate{ID: "m1", CustomerID: "c1", Status: connector.MandateCreated},
+			connector.CauseSweep, "1")
 		return err
 	}); err != nil {
 		t.Fatal(err)
@@ -84,7 +90,8 @@ func TestARecipientStopsLettersByAPostAlone(t *testing.T) {
 	t.Parallel()
 	d := newStopDesk(t)
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodGet} { // a scanner, and then the person
-		if w := d.ask(method, StopPath+d.token, ""); w.Code != http.StatusOK || !bytes.Contains(w.Body.Bytes(), []byte("<button")) {
+		if w := d.ask(method, StopPath+d.token, ""); w.Code != http.StatusOK ||
+			!bytes.Contains(w.Body.Bytes(), []byte("<button")) {
 			t.Errorf("%s is answered with %d and no button", method, w.Code)
 		}
 	}
@@ -95,7 +102,8 @@ func TestARecipientStopsLettersByAPostAlone(t *testing.T) {
 		}
 	}
 	d.wantEnded(LettersStopped, StoppedBefore)
-	if got, err := d.open().OptOut(t.Context(), d.token); err != nil || got != (state.OptingOut{Known: true}) { // another process knows of it
+	// another process knows of it
+	if got, err := d.open().OptOut(t.Context(), d.token); err != nil || got != (state.OptingOut{Known: true}) {
 		t.Errorf("in the ledger it is %+v, %v", got, err)
 	}
 }
@@ -123,18 +131,22 @@ func TestNothingTellsATokenOfOursFromAnother(t *testing.T) {
 	t.Parallel()
 	d := newStopDesk(t)
 	forged := strings.Repeat("A", len(d.token))
-	for _, c := range []struct{ method, body string }{{http.MethodGet, ""}, {http.MethodPost, wordOfRecipient}, {http.MethodPost, ""}, {http.MethodPut, ""}, {http.MethodPost, strings.Repeat("x", stopBody+1) + "&" + wordOfRecipient}} {
+	for _, c := range []struct{ method, body string }{{http.MethodGet, ""}, {http.MethodPost, wordOfRecipient},
+		{http.MethodPost, ""}, {http.MethodPut, ""},
+		{http.MethodPost, strings.Repeat("x", stopBody+1) + "&" + wordOfRecipient}} {
 		ours := d.ask(c.method, StopPath+d.token, c.body)
 		for _, token := range []string{forged, "", "m1", "../" + d.token, d.token + "/", strings.Repeat("A", 8000)} {
 			other := d.ask(c.method, StopPath+token, c.body)
-			if ours.Code != other.Code || ours.Body.String() != other.Body.String() || fmt.Sprint(ours.Header()) != fmt.Sprint(other.Header()) {
+			if ours.Code != other.Code || ours.Body.String() != other.Body.String() ||
+				fmt.Sprint(ours.Header()) != fmt.Sprint(other.Header()) {
 				t.Errorf("%s with %.20q is answered with %d, ours with %d", c.method, token, other.Code, ours.Code)
 			}
 		}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if n := len(slices.DeleteFunc(slices.Clone(d.ended), func(o StopOutcome) bool { return o != LettersStopped })); n != 1 {
+	if n := len(slices.DeleteFunc(slices.Clone(d.ended),
+		func(o StopOutcome) bool { return o != LettersStopped })); n != 1 {
 		t.Errorf("letters were stopped %d times, want once", n)
 	}
 }
@@ -142,7 +154,8 @@ func TestNothingTellsATokenOfOursFromAnother(t *testing.T) {
 func TestThePagesThatStopLettersHoldNothingForeign(t *testing.T) {
 	t.Parallel()
 	d := newStopDesk(t)
-	for _, w := range []*httptest.ResponseRecorder{d.ask(http.MethodGet, StopPath+d.token, ""), d.ask(http.MethodPost, StopPath+d.token, wordOfRecipient)} {
+	for _, w := range []*httptest.ResponseRecorder{d.ask(http.MethodGet, StopPath+d.token, ""),
+		d.ask(http.MethodPost, StopPath+d.token, wordOfRecipient)} {
 		page := w.Body.String()
 		for _, foreign := range []string{"<script", "style", "src=", "http", "<img", "<link", d.token} {
 			if strings.Contains(page, foreign) {
@@ -150,8 +163,9 @@ func TestThePagesThatStopLettersHoldNothingForeign(t *testing.T) {
 			}
 		}
 		for name, want := range map[string]string{
-			"Content-Security-Policy": "default-src 'none'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'", "Referrer-Policy": "no-referrer",
-			"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Set-Cookie": "",
+			"Content-Security-Policy": "default-src 'none'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+			"Referrer-Policy":         "no-referrer",
+			"Cache-Control":           "no-store", "X-Content-Type-Options": "nosniff", "Set-Cookie": "",
 		} {
 			if got := w.Header().Get(name); got != want {
 				t.Errorf("%s is %q, want %q", name, got, want)
@@ -185,7 +199,8 @@ func TestAWordThatTheLedgerDidNotTakeIsNotAcknowledged(t *testing.T) {
 	if err := d.ledger.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if w := d.ask(http.MethodPost, StopPath+d.token, wordOfRecipient); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+	if w := d.ask(http.MethodPost, StopPath+d.token, wordOfRecipient); w.Code != http.StatusServiceUnavailable ||
+		w.Header().Get("Retry-After") == "" {
 		t.Errorf("it was answered with %d", w.Code)
 	}
 	d.wantEnded(StopNotStored)
@@ -198,7 +213,8 @@ func TestStopsAreServedWhereRecipientsReachUsAlone(t *testing.T) {
 		t.Errorf("it is answered with %d, want 404", w.Code)
 	}
 	w := httptest.NewRecorder()
-	newStopDesk(t).HealthHandler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, StopPath+d.token, nil))
+	newStopDesk(t).HealthHandler().ServeHTTP(w,
+		httptest.NewRequestWithContext(t.Context(), http.MethodGet, StopPath+d.token, nil))
 	if w.Code != http.StatusNotFound {
 		t.Errorf("beside the health pages it is answered with %d, want 404", w.Code)
 	}
@@ -232,10 +248,12 @@ func FuzzStopRequests(f *testing.F) {
 
 func TestAWordOfARecipientThatDoesNotArriveIsRefused(t *testing.T) {
 	t.Parallel()
-	for reason, want := range map[error]int{os.ErrDeadlineExceeded: http.StatusRequestTimeout, io.ErrUnexpectedEOF: http.StatusBadRequest} {
+	for reason, want := range map[error]int{os.ErrDeadlineExceeded: http.StatusRequestTimeout,
+		io.ErrUnexpectedEOF: http.StatusBadRequest} {
 		for _, kind := range []string{"application/x-www-form-urlencoded", "multipart/form-data; boundary=x"} {
 			d := newStopDesk(t)
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, StopPath+d.token, io.MultiReader(strings.NewReader(wordOfRecipient+"&x="), iotest.ErrReader(reason)))
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, StopPath+d.token,
+				io.MultiReader(strings.NewReader(wordOfRecipient+"&x="), iotest.ErrReader(reason)))
 			r.Header.Set("Content-Type", kind)
 			w := httptest.NewRecorder()
 			d.Handler().ServeHTTP(w, r)

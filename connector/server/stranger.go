@@ -15,7 +15,8 @@ import (
 // endpoint does, so nobody can probe for addresses. It calls report for every request, from several
 // goroutines at once.
 func Strangers(proxies []netip.Prefix, now func() time.Time, report func(Event)) (http.Handler, error) {
-	verifier, err := billing.NewVerifier(billing.Signature{Scheme: "standard-webhooks", Secrets: []connector.Secret{connector.NewSecret(rand.Text() + rand.Text())}})
+	verifier, err := billing.NewVerifier(billing.Signature{Scheme: "standard-webhooks",
+		Secrets: []connector.Secret{connector.NewSecret(rand.Text() + rand.Text())}})
 	if err != nil {
 		return nil, fmt.Errorf("open the addresses of nobody: %w", err)
 	}

@@ -32,7 +32,8 @@ const (
 	storeWait  = 10 * time.Second // how long a delivery waits for its turn in a busy ledger
 	retryAfter = "10"             // seconds until a sender may find the ledger better
 	keyBytes   = 16               // of a body's hash in a delivery's key
-	keysFor    = time.Minute      // how long fitting keys are used without a new read: another process may have replaced them
+	// how long fitting keys are used without a new read: another process may have replaced them
+	keysFor = time.Minute
 )
 
 // tooSlow is readBody's outcome for a body that did not arrive in time. It is reported as BrokenOff, and
@@ -47,7 +48,8 @@ func (s *Server) serveWebhook(w http.ResponseWriter, r *http.Request) {
 		if thrown == nil {
 			return
 		}
-		s.cfg.Report(Event{Outcome: Panicked, Client: client, Err: fmt.Errorf("the webhook endpoint panicked with a %T", thrown)})
+		s.cfg.Report(Event{Outcome: Panicked, Client: client,
+			Err: fmt.Errorf("the webhook endpoint panicked with a %T", thrown)})
 		w.WriteHeader(statuses[Panicked])
 	}()
 	event := s.receive(w, r)
@@ -81,7 +83,8 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request) Event {
 	if !connector.IsJSON(r.Header.Get("Content-Type")) {
 		return Event{Outcome: WrongType}
 	}
-	if refusal, err := s.held(r.Context(), KeyFailed, func(k Keys) error { return k.Delivery.Check(r.Header) }); err != nil {
+	if refusal, err := s.held(r.Context(), KeyFailed,
+		func(k Keys) error { return k.Delivery.Check(r.Header) }); err != nil {
 		return notHeld(w, refusal, err)
 	}
 	body, done, refusal := s.readBody(w, r)
@@ -246,7 +249,8 @@ func Understand(paths billing.EventPaths, h http.Header, body []byte) (d state.D
 // understand is Understand for an event that was read already.
 func understand(paths billing.EventPaths, h http.Header, read billing.ReadEvent) (d state.Delivery, eventID string) {
 	event, err := read.Event, read.Err
-	if err == nil && slices.ContainsFunc([]string{event.Type, event.CustomerID, event.MandateID, event.EventID}, isNoName) {
+	if err == nil && slices.ContainsFunc([]string{event.Type, event.CustomerID, event.MandateID, event.EventID},
+		isNoName) {
 		err = errNoName
 	}
 	d.Body = read.Body
@@ -260,7 +264,8 @@ func understand(paths billing.EventPaths, h http.Header, read billing.ReadEvent)
 	d.Type, d.BillingID = event.Type, event.CustomerID
 	switch {
 	case paths.OfAnother(event):
-		d.State, d.BillingID, d.Detail = connector.InboxIgnored, "", "It tells of another biller of the same app (billing.webhook.biller_id)."
+		d.State, d.BillingID, d.Detail = connector.InboxIgnored, "",
+			"It tells of another biller of the same app (billing.webhook.biller_id)."
 	case event.CustomerID != "":
 		d.State = connector.InboxReceived
 	case billing.EventAbout(event.Type) == billing.AboutLeft:

@@ -41,7 +41,8 @@ var (
 // sample returns the nth of a family of deliveries.
 func sample(n int) string {
 	types := []string{"dd-mandate.updated", "CUSTOMER_UPDATED", "payment", "Ünïcode \\u20ac"}
-	return fmt.Sprintf(`{"type":%q,"eventId":"ev-%d","data":{"customerId":"cus_%d","amount":%d.50}}`, types[n%len(types)], n, n*7919, n)
+	return fmt.Sprintf(`{"type":%q,"eventId":"ev-%d","data":{"customerId":"cus_%d","amount":%d.50}}`, types[n%len(types)],
+		n, n*7919, n)
 }
 
 // expectRefused checks that a delivery different from a signed one is refused for its signature.
@@ -213,7 +214,8 @@ func TestGenuineDeliveriesAreNeverTooManyBesideJunkFromTheirOwnAddress(t *testin
 		if n := genuine.of(http.StatusOK); n != senders*each || len(e.inbox()) != n {
 			t.Errorf("the deliveries were answered %v, and the inbox has %d of them", &genuine, len(e.inbox()))
 		}
-		if refused.of(http.StatusUnauthorized) != defaultRefused || refused.of(http.StatusTooManyRequests) != junk-defaultRefused {
+		if refused.of(http.StatusUnauthorized) != defaultRefused ||
+			refused.of(http.StatusTooManyRequests) != junk-defaultRefused {
 			t.Errorf("the junk was answered %v, want %d refusals and 429 for the rest", &refused, defaultRefused)
 		}
 	})

@@ -40,7 +40,8 @@ func TestRepeatedDeliveryIsAcknowledgedAndChangesNothing(t *testing.T) {
 func TestDeliveriesAreToldApartByTheBestIdentityTheyHave(t *testing.T) {
 	t.Parallel()
 	at := noon
-	const body, other = `{"type":"customer","customerId":"cus_1"}`, `{"type":"customer","customerId":"cus_1","status":"ACTIVE"}`
+	const body, other = `{"type":"customer","customerId":"cus_1"}`,
+		`{"type":"customer","customerId":"cus_1","status":"ACTIVE"}`
 	key := func(signed billing.Signed, eventID, body string) string {
 		return identity(signed, eventID, []byte(body))
 	}
@@ -49,13 +50,20 @@ func TestDeliveriesAreToldApartByTheBestIdentityTheyHave(t *testing.T) {
 		a, b  string
 		equal bool
 	}{
-		{"a signed id beats the body's", key(billing.Signed{DeliveryID: "d1"}, "e1", body), key(billing.Signed{DeliveryID: "d1"}, "e2", body), true},
-		{"the two kinds of id never meet", key(billing.Signed{DeliveryID: "x"}, "", body), key(billing.Signed{}, "x", body), false},
-		{"an id outlives the time of its signing", key(billing.Signed{SignedAt: at}, "e1", body), key(billing.Signed{SignedAt: at.Add(time.Hour)}, "e1", body), true},
-		{"an id with another body is another event", key(billing.Signed{}, "e1", body), key(billing.Signed{}, "e1", other), false},
-		{"and so is a signed id with another body", key(billing.Signed{DeliveryID: "d1"}, "", body), key(billing.Signed{DeliveryID: "d1"}, "", other), false},
-		{"a signed time tells alike bodies apart", key(billing.Signed{SignedAt: at}, "", body), key(billing.Signed{SignedAt: at.Add(time.Second)}, "", body), false},
-		{"the same signed time does not", key(billing.Signed{SignedAt: at}, "", body), key(billing.Signed{SignedAt: at}, "", body), true},
+		{"a signed id beats the body's", key(billing.Signed{DeliveryID: "d1"}, "e1", body),
+			key(billing.Signed{DeliveryID: "d1"}, "e2", body), true},
+		{"the two kinds of id never meet", key(billing.Signed{DeliveryID: "x"}, "", body), key(billing.Signed{}, "x", body),
+			false},
+		{"an id outlives the time of its signing", key(billing.Signed{SignedAt: at}, "e1", body),
+			key(billing.Signed{SignedAt: at.Add(time.Hour)}, "e1", body), true},
+		{"an id with another body is another event", key(billing.Signed{}, "e1", body), key(billing.Signed{}, "e1", other),
+			false},
+		{"and so is a signed id with another body", key(billing.Signed{DeliveryID: "d1"}, "", body),
+			key(billing.Signed{DeliveryID: "d1"}, "", other), false},
+		{"a signed time tells alike bodies apart", key(billing.Signed{SignedAt: at}, "", body),
+			key(billing.Signed{SignedAt: at.Add(time.Second)}, "", body), false},
+		{"the same signed time does not", key(billing.Signed{SignedAt: at}, "", body),
+			key(billing.Signed{SignedAt: at}, "", body), true},
 		{"alike bodies without id and time are one", key(billing.Signed{}, "", body), key(billing.Signed{}, "", body), true},
 	}
 	for _, tt := range tests {
@@ -81,7 +89,8 @@ func TestALaterStatusIsNeverTakenForARepeatWhateverItsIdIs(t *testing.T) {
 	for i, status := range []string{`,"status":"PENDING"`, `,"status":"ACTIVE"`, ``} {
 		e.expect(200, delivery(event(status)))
 		if rows := e.inbox(); len(rows) != i+1 || e.lastEvent().Outcome != Accepted {
-			t.Errorf("after %q the inbox is %+v, and it was reported %s; want a row of its own", status, rows, e.lastEvent().Outcome)
+			t.Errorf("after %q the inbox is %+v, and it was reported %s; want a row of its own", status, rows,
+				e.lastEvent().Outcome)
 		}
 		closeAll(t, e.ledger, connector.InboxReflected)
 	}
@@ -137,30 +146,57 @@ func TestSignedDeliveriesAreKeptWhateverTheySay(t *testing.T) {
 		want       row
 		detail     string
 	}{
-		{"names a customer", `{"type":"CUSTOMER_UPDATED","eventId":"e","customerId":"cus_9"}`, row{"event:e", "CUSTOMER_UPDATED", "cus_9", connector.InboxReceived}, ""},
-		{"unknown type with a customer", `{"type":"moon.full","eventId":"e","customerId":"cus_9"}`, row{"event:e", "moon.full", "cus_9", connector.InboxReceived}, ""},
-		{"payment", `{"type":"PAYMENT_SENT","eventId":"e","paymentId":"p"}`, row{"event:e", "PAYMENT_SENT", "", connector.InboxIgnored}, ""},
-		{"invoice", `{"type":"invoice.created","eventId":"e"}`, row{"event:e", "invoice.created", "", connector.InboxIgnored}, ""},
-		{"biller", `{"type":"BILLER_CREATED","eventId":"e"}`, row{"event:e", "BILLER_CREATED", "", connector.InboxIgnored}, ""},
-		{"payment of a mandate", `{"type":"MANDATE_PAYMENT","eventId":"e"}`, row{"event:e", "MANDATE_PAYMENT", "", connector.InboxQuarantined}, "It names neither a customer nor a mandate."},
-		{"mandate without a customer", `{"type":"dd-mandate","eventId":"e"}`, row{"event:e", "dd-mandate", "", connector.InboxQuarantined}, "It names neither a customer nor a mandate."},
-		{"only a mandate", `{"type":"dd-mandate","eventId":"e","mandateId":"m-9"}`, row{"event:e", "dd-mandate", "", connector.InboxReceived}, ""},
-		{"only a mandate, and no type", `{"eventId":"e","directDebitMandateId":"m-9"}`, row{"event:e", "", "", connector.InboxReceived}, ""},
-		{"an invoice of a mandate", `{"type":"invoice.paid","eventId":"e","mandateId":"m-9"}`, row{"event:e", "invoice.paid", "", connector.InboxIgnored}, ""},
-		{"none of them", `{"eventId":"e"}`, row{"", "", "", connector.InboxQuarantined}, "It could not be understood: read the delivery: it names no type, no customer and no mandate."},
-		{"not JSON", `hello`, row{"", "", "", connector.InboxQuarantined}, "It could not be understood: read the delivery: it is not one JSON value."},
-		{"nothing", ``, row{"", "", "", connector.InboxQuarantined}, "It could not be understood: read the delivery: it is not one JSON value."},
-		{"two values", `{"customerId":"a"}{"customerId":"b"}`, row{"", "", "", connector.InboxQuarantined}, "It could not be understood: read the delivery: it is not one JSON value."},
-		{"twins", `{"customerId":"a","customerid":"b"}`, row{"", "", "", connector.InboxQuarantined}, "It could not be understood: read the delivery: an object has the same key twice."},
-		{"broken text", "{\"type\":\"customer\",\"name\":\"Jane \xff\"}", row{"", "", "", connector.InboxQuarantined}, "It could not be understood: read the delivery: the text is not UTF-8."},
-		{"a list", `["Jane"]`, row{"", "", "", connector.InboxQuarantined}, "It could not be understood: read the delivery: it is not a JSON object."},
-		{"long id", `{"type":"customer","customerId":"` + long + `"}`, row{"", "", "", connector.InboxQuarantined}, "It could not be understood: its type or one of its ids is too long or holds control characters."},
-		{"U+0000 in the type", `{"type":"customer\u0000","customerId":"c"}`, row{"", "", "", connector.InboxQuarantined}, "It could not be understood: its type or one of its ids is too long or holds control characters."},
-		{"U+0000 in the customer's id", `{"type":"customer","customerId":"c\u0000"}`, row{"", "", "", connector.InboxQuarantined}, "It could not be understood: its type or one of its ids is too long or holds control characters."},
-		{"U+0000 in the mandate's id", `{"type":"dd-mandate","mandateId":"\u0000m"}`, row{"", "", "", connector.InboxQuarantined}, "It could not be understood: its type or one of its ids is too long or holds control characters."},
-		{"U+0000 in the event's id", `{"type":"customer","customerId":"c","eventId":"e\u0000"}`, row{"", "", "", connector.InboxQuarantined}, "It could not be understood: its type or one of its ids is too long or holds control characters."},
-		{"U+0000 elsewhere", `{"type":"customer","customerId":"c","eventId":"e","name":"\u0000"}`, row{"event:e", "customer", "c", connector.InboxReceived}, ""},
-		{"control characters", `{"type":"customer\u001b[31m","customerId":"c"}`, row{"", "", "", connector.InboxQuarantined}, "It could not be understood: its type or one of its ids is too long or holds control characters."},
+		{"names a customer", `{"type":"CUSTOMER_UPDATED","eventId":"e","customerId":"cus_9"}`,
+			row{"event:e", "CUSTOMER_UPDATED", "cus_9", connector.InboxReceived}, ""},
+		{"unknown type with a customer", `{"type":"moon.full","eventId":"e","customerId":"cus_9"}`,
+			row{"event:e", "moon.full", "cus_9", connector.InboxReceived}, ""},
+		{"payment", `{"type":"PAYMENT_SENT","eventId":"e","paymentId":"p"}`,
+			row{"event:e", "PAYMENT_SENT", "", connector.InboxIgnored}, ""},
+		{"invoice", `{"type":"invoice.created","eventId":"e"}`, row{"event:e", "invoice.created", "", connector.InboxIgnored},
+			""},
+		{"biller", `{"type":"BILLER_CREATED","eventId":"e"}`, row{"event:e", "BILLER_CREATED", "", connector.InboxIgnored},
+			""},
+		{"payment of a mandate", `{"type":"MANDATE_PAYMENT","eventId":"e"}`,
+			row{"event:e", "MANDATE_PAYMENT", "", connector.InboxQuarantined}, "It names neither a customer nor a mandate."},
+		{"mandate without a customer", `{"type":"dd-mandate","eventId":"e"}`,
+			row{"event:e", "dd-mandate", "", connector.InboxQuarantined}, "It names neither a customer nor a mandate."},
+		{"only a mandate", `{"type":"dd-mandate","eventId":"e","mandateId":"m-9"}`,
+			row{"event:e", "dd-mandate", "", connector.InboxReceived}, ""},
+		{"only a mandate, and no type", `{"eventId":"e","directDebitMandateId":"m-9"}`,
+			row{"event:e", "", "", connector.InboxReceived}, ""},
+		{"an invoice of a mandate", `{"type":"invoice.paid","eventId":"e","mandateId":"m-9"}`,
+			row{"event:e", "invoice.paid", "", connector.InboxIgnored}, ""},
+		{"none of them", `{"eventId":"e"}`, row{"", "", "", connector.InboxQuarantined},
+			"It could not be understood: read the delivery: it names no type, no customer and no mandate."},
+		{"not JSON", `hello`, row{"", "", "", connector.InboxQuarantined},
+			"It could not be understood: read the delivery: it is not one JSON value."},
+		{"nothing", ``, row{"", "", "", connector.InboxQuarantined},
+			"It could not be understood: read the delivery: it is not one JSON value."},
+		{"two values", `{"customerId":"a"}{"customerId":"b"}`, row{"", "", "", connector.InboxQuarantined},
+			"It could not be understood: read the delivery: it is not one JSON value."},
+		{"twins", `{"customerId":"a","customerid":"b"}`, row{"", "", "", connector.InboxQuarantined},
+			"It could not be understood: read the delivery: an object has the same key twice."},
+		{"broken text", "{\"type\":\"customer\",\"name\":\"Jane \xff\"}", row{"", "", "", connector.InboxQuarantined},
+			"It could not be understood: read the delivery: the text is not UTF-8."},
+		{"a list", `["Jane"]`, row{"", "", "", connector.InboxQuarantined},
+			"It could not be understood: read the delivery: it is not a JSON object."},
+		{"long id", `{"type":"customer","customerId":"` + long + `"}`, row{"", "", "", connector.InboxQuarantined},
+			"It could not be understood: its type or one of its ids is too long or holds control characters."},
+		{"U+0000 in the type", `{"type":"customer\u0000","customerId":"c"}`, row{"", "", "", connector.InboxQuarantined},
+			"It could not be understood: its type or one of its ids is too long or holds control characters."},
+		{"U+0000 in the customer's id", `{"type":"customer","customerId":"c\u0000"}`,
+			row{"", "", "", connector.InboxQuarantined},
+			"It could not be understood: its type or one of its ids is too long or holds control characters."},
+		{"U+0000 in the mandate's id", `{"type":"dd-mandate","mandateId":"\u0000m"}`,
+			row{"", "", "", connector.InboxQuarantined},
+			"It could not be understood: its type or one of its ids is too long or holds control characters."},
+		{"U+0000 in the event's id", `{"type":"customer","customerId":"c","eventId":"e\u0000"}`,
+			row{"", "", "", connector.InboxQuarantined},
+			"It could not be understood: its type or one of its ids is too long or holds control characters."},
+		{"U+0000 elsewhere", `{"type":"customer","customerId":"c","eventId":"e","name":"\u0000"}`,
+			row{"event:e", "customer", "c", connector.InboxReceived}, ""},
+		{"control characters", `{"type":"customer\u001b[31m","customerId":"c"}`, row{"", "", "", connector.InboxQuarantined},
+			"It could not be understood: its type or one of its ids is too long or holds control characters."},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -90,7 +90,8 @@ func TestADeliveryThatFitsNoSecretIsHeldAgainstThoseThatThereAreByNow(t *testing
 			w := httptest.NewRecorder()
 			e.Handler().ServeHTTP(w, r)
 			if got := e.lastEvent().Outcome; w.Code != tt.status || got != tt.outcome || reads != tt.reads {
-				t.Errorf("answered %d, reported %s after %d reads; want %d, %s, %d", w.Code, got, reads, tt.status, tt.outcome, tt.reads)
+				t.Errorf("answered %d, reported %s after %d reads; want %d, %s, %d", w.Code, got, reads, tt.status, tt.outcome,
+					tt.reads)
 			}
 			if again := w.Header().Get("Retry-After") != ""; again != (tt.status == 503) {
 				t.Errorf("it is to be sent again: %v", again)
@@ -163,7 +164,8 @@ func TestTheEndpointIsWhereTheProxyHandsItOn(t *testing.T) {
 // Headers are no JSON: they may hold any bytes, and are what the type and the delivery's id are read from.
 func TestADeliveryIsKeptOnceWhateverItsHeadersHold(t *testing.T) {
 	t.Parallel()
-	for name, text := range map[string]string{"broken text": "CUSTOMER\xff", "U+0000": "CUSTOMER\x00", "Latin-1": "KUND\xc4"} {
+	for name, text := range map[string]string{"broken text": "CUSTOMER\xff", "U+0000": "CUSTOMER\x00",
+		"Latin-1": "KUND\xc4"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := http.Header{}

@@ -47,12 +47,14 @@ func TestACellHoldsNothingThatATerminalObeysOrThatTurnsText(t *testing.T) {
 		all.WriteRune(r)
 	}
 	for _, r := range sheet.Cell(all.String()) {
-		if unicode.IsControl(r) || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r == 0x200e || r == 0x200f || r == 0x061c {
+		if unicode.IsControl(r) || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r == 0x200e || r == 0x200f ||
+			r == 0x061c {
 			t.Errorf("a cell holds %U", r)
 		}
 	}
 	for text, want := range map[string]string{
-		"\x1b[31mred": "\ufffd[31mred", "\u202egnik": "\ufffdgnik", "1 High St\r\nLondon\tN1\n": "1 High St London N1 ", "\t=1+1": "' =1+1", "\n-1": "' -1", "\x00@x": "\ufffd@x",
+		"\x1b[31mred": "\ufffd[31mred", "\u202egnik": "\ufffdgnik", "1 High St\r\nLondon\tN1\n": "1 High St London N1 ",
+		"\t=1+1": "' =1+1", "\n-1": "' -1", "\x00@x": "\ufffd@x",
 		"👩‍🍳 عمر": "👩‍🍳 عمر", "\u2067a\u2069\u200eb\u009b": "\ufffda\ufffd\ufffdb\ufffd",
 	} {
 		if got := sheet.Cell(text); got != want {

@@ -19,10 +19,12 @@ const (
 	keyBack   = "key back"  // a removed key is put back
 	undoubled = "undoubled" // of the customers with a doubled key some are deleted, or all
 	leaves    = "all leave" // the record of a doubled key leaves with them, and another takes its key
-	moves     = "moves"     // a record is renumbered, or replaced by another one, and a person orders the new key for its customer
-	parts     = "parts"     // a person unlinks a record, takes that back, links it, or undoes an update
-	givesUp   = "gives up"  // a person gives a record up, or takes that back
-	passedOn  = "passed on" // a record with a create under way is removed, doubled meanwhile or not, and another takes its key
+	// a record is renumbered, or replaced by another one, and a person orders the new key for its customer
+	moves   = "moves"
+	parts   = "parts"    // a person unlinks a record, takes that back, links it, or undoes an update
+	givesUp = "gives up" // a person gives a record up, or takes that back
+	// a record with a create under way is removed, doubled meanwhile or not, and another takes its key
+	passedOn = "passed on"
 )
 
 var amendKinds = []string{keyBack, undoubled, leaves, passedOn, moves, parts, givesUp}
@@ -422,7 +424,8 @@ func (w *world) sayWrong(p *process, b *books, payer state.Payer) error {
 		adopted = 0
 	}
 	err = p.syncer.SayUnlink(ctx, syncer.Unlink{Payer: payer, From: adopted}, operator)
-	w.logf("%s is told that customer %s is not %s's, from change %d: %v", p.name, payer.BillingID, payer.SourceID, adopted, err)
+	w.logf("%s is told that customer %s is not %s's, from change %d: %v", p.name, payer.BillingID, payer.SourceID, adopted,
+		err)
 	if err == nil {
 		w.reach("amends: " + parts)
 		if adopted > 0 {

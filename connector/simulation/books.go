@@ -93,7 +93,8 @@ func (b *books) put(id string, f fields, as connector.RecordState, at time.Time)
 
 // putPayer adds a payer's record with a key.
 func (b *books) putPayer(id, key string) {
-	b.put(id, fields{key, "Payer " + id, strings.ToLower(id) + "@payer.test", "LS1 4AP", "payer"}, connector.RecordActive, time.Now())
+	b.put(id, fields{key, "Payer " + id, strings.ToLower(id) + "@payer.test", "LS1 4AP", "payer"}, connector.RecordActive,
+		time.Now())
 }
 
 func (b *books) remove(id string) {
@@ -110,7 +111,8 @@ var mappings = func() []*mapping.Mapping {
 	var out []*mapping.Mapping
 	for _, body := range []string{
 		"customer:\n  name: trim(Name)\n  people:\n    - {name: trim(Name), email: lower(trim(Email))}\n" + address + link,
-		"customer:\n  name: trim(Name) + \" Ltd\"\n  people:\n    - {name: trim(Name), email: lower(trim(Email))}\n" + address + link,
+		"customer:\n  name: trim(Name) + \" Ltd\"\n  people:\n    - {name: trim(Name), email: lower(trim(Email))}\n" +
+			address + link,
 		"customer:\n  name: trim(Name)\n  people:\n    - {name: trim(Name), email: lower(trim(Email)), phone: '\"0113 496 0000\"'}\n" + address + "externalData: {tier: Group}\n" + link,
 		"customer:\n  name: trim(Name)\n  people:\n    - {name: trim(Name), email: lower(trim(Email))}\n" + address,
 	} {

@@ -83,8 +83,9 @@ func (w *world) moveLedger(running bool) error {
 		return nil
 	}
 	c := state.Carrying{
-		From: state.Options{Path: from, KeyFile: w.key, Now: w.now, Commit: dies}, To: state.Options{Path: to, KeyFile: w.key, Now: w.now, Commit: dies},
-		By: state.Entry{Actor: "Olive", Reason: "to another machine"},
+		From: state.Options{Path: from, KeyFile: w.key, Now: w.now, Commit: dies},
+		To:   state.Options{Path: to, KeyFile: w.key, Now: w.now, Commit: dies},
+		By:   state.Entry{Actor: "Olive", Reason: "to another machine"},
 	}
 	_, err := c.Carry(context.Background())
 	if errors.Is(err, errDead) {

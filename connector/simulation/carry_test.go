@@ -33,12 +33,14 @@ func TestAStoryGoesOnWhereItsLedgerWasCarried(t *testing.T) {
 		carried := played("-shrink=false", "-engine", begins, "-as-file")
 		carried.tellJourneys(t, begins)
 		for _, seed := range slices.Sorted(maps.Keys(stays.Stories)) {
-			if story := carried.Stories[seed]; story != stays.Stories[seed] && !toldAgain(t, seed, story, append(inOnePlace, "-stops", "3")...) {
+			if story := carried.Stories[seed]; story != stays.Stories[seed] &&
+				!toldAgain(t, seed, story, append(inOnePlace, "-stops", "3")...) {
 				t.Errorf("seed %d on %s: in one place %s; carried %s", seed, begins, stays.Stories[seed], story)
 			}
 		}
 	}
-	played("-engine", "postgres").tellJourneys(t, "a server that ends sessions, where leases alone tell which runs are dead")
+	played("-engine", "postgres").tellJourneys(t,
+		"a server that ends sessions, where leases alone tell which runs are dead")
 }
 
 // tellJourneys reports the moves of ledgers in worlds with this beginning; there must be some in both

@@ -8,7 +8,8 @@ import (
 	"payersync/internal/longtest"
 )
 
-var exhaustive = flag.Bool("exhaustive", false, "place crashes in every story, and pairs of them in the smallest; minutes")
+var exhaustive = flag.Bool("exhaustive", false,
+	"place crashes in every story, and pairs of them in the smallest; minutes")
 
 // told plays a story in which the processes die at the given points: the first
 // is counted from the story's beginning, the second from the first death.
@@ -58,7 +59,8 @@ func TestCrashAtEveryPointOfEveryStory(t *testing.T) {
 	if scale == 1 && existing.Load() != covered.Load() || covered.Load() == 0 {
 		t.Errorf("%d points exist, %d were covered", existing.Load(), covered.Load())
 	}
-	t.Logf("%d of %d points, each with a crash; -exhaustive takes all %d stories", covered.Load(), existing.Load(), len(stories))
+	t.Logf("%d of %d points, each with a crash; -exhaustive takes all %d stories", covered.Load(), existing.Load(),
+		len(stories))
 }
 
 // covers F01

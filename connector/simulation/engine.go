@@ -36,7 +36,8 @@ func (w *world) commits() (int64, error) {
 }
 
 func (w *world) takeBackup() (err error) {
-	b := &backup{path: w.path + ".bak", accepted: cloneSet(w.oracle.accepted), known: cloneSet(w.oracle.known), sent: w.oracle.sentSoFar(), givenUp: maps.Clone(w.oracle.givenUp)}
+	b := &backup{path: w.path + ".bak", accepted: cloneSet(w.oracle.accepted), known: cloneSet(w.oracle.known),
+		sent: w.oracle.sentSoFar(), givenUp: maps.Clone(w.oracle.givenUp)}
 	if b.commits, err = w.commits(); err != nil {
 		return err
 	}
@@ -79,7 +80,8 @@ func (w *world) remove() error {
 // cutOff ends every session of the server, like a restart: committed writes stay, others are lost. It
 // replaces read connections before the judge needs them.
 func (w *world) cutOff() {
-	if w.plan.cuts == 0 || !statetest.OnServer(w.path) || w.healed || w.plan.without["cut"] || w.cuts.Float64() >= w.plan.cuts {
+	if w.plan.cuts == 0 || !statetest.OnServer(w.path) || w.healed || w.plan.without["cut"] ||
+		w.cuts.Float64() >= w.plan.cuts {
 		return
 	}
 	if err := statetest.CutOff(w.path); err != nil {

@@ -25,7 +25,8 @@ func TestBothEnginesTellTheSameStories(t *testing.T) {
 	}
 	for _, seed := range slices.Sorted(maps.Keys(onFile.Stories)) {
 		file, server := onFile.Stories[seed], onServer.Stories[seed]
-		if file != server && !toldAgain(t, seed, server, "-shrink=false", "-engine", "sqlite") && !toldAgain(t, seed, file, "-shrink=false", "-engine", "postgres", "-as-file") {
+		if file != server && !toldAgain(t, seed, server, "-shrink=false", "-engine", "sqlite") &&
+			!toldAgain(t, seed, file, "-shrink=false", "-engine", "postgres", "-as-file") {
 			t.Errorf("seed %d: on a file %s; on a server %s; again: go test ./connector/simulation -run TestSimulation -as-file -seed %d -v -engine sqlite, and postgres", seed, file, server, seed)
 		}
 	}

@@ -50,11 +50,13 @@ func (w *world) editOne(c sandbox.Customer, edit func(o map[string]any)) error {
 func (w *world) foreignFields() error {
 	w.added++
 	return w.editCustomer(func(_ sandbox.Customer, o map[string]any) {
-		o["notes"] = map[string]any{"n": json.Number(fmt.Sprintf("1234567890123456789%d", w.added)), "deep": []any{w.added, nil, true}}
+		o["notes"] = map[string]any{"n": json.Number(fmt.Sprintf("1234567890123456789%d", w.added)),
+			"deep": []any{w.added, nil, true}}
 		people, _ := o["people"].([]any)
 		switch w.minds.IntN(3) {
 		case 0:
-			people = append(people, map[string]any{"name": "Desk", "email": fmt.Sprintf("desk%d@other.test", w.added), "x": json.Number("1.50")})
+			people = append(people, map[string]any{"name": "Desk", "email": fmt.Sprintf("desk%d@other.test", w.added),
+				"x": json.Number("1.50")})
 		case 1:
 			if len(people) > 0 {
 				people[0].(map[string]any)["title"] = fmt.Sprint("Dr ", w.added)
@@ -138,7 +140,8 @@ func (w *world) foreignDelete() error {
 // foreignAdd and foreignRemove move the pages of the list, and nothing of ours.
 func (w *world) foreignAdd() error {
 	w.added++
-	return w.add(map[string]any{"name": fmt.Sprint("Stranger ", w.added), "people": []any{map[string]any{"email": fmt.Sprintf("s%d@other.test", w.added)}}})
+	return w.add(map[string]any{"name": fmt.Sprint("Stranger ", w.added),
+		"people": []any{map[string]any{"email": fmt.Sprintf("s%d@other.test", w.added)}}})
 }
 
 func (w *world) foreignRemove() error {
@@ -185,7 +188,8 @@ func (w *world) overtake() error {
 		return nil
 	}
 	id := c.Mandates[len(c.Mandates)-1].ID
-	for _, move := range []func(*sandbox.Sandbox, string) error{(*sandbox.Sandbox).Sign, (*sandbox.Sandbox).Approve, bankCancel} {
+	for _, move := range []func(*sandbox.Sandbox, string) error{(*sandbox.Sandbox).Sign, (*sandbox.Sandbox).Approve,
+		bankCancel} {
 		if err := move(w.service, id); err == nil {
 			break
 		}

@@ -79,7 +79,8 @@ func (o *oracle) answered(c call, f fault, status int, body []byte, whole bool) 
 		if f == faultLostRequest || f == faultLate {
 			o.judgeCreate(c) // it never came by the service, or will as a late one
 		}
-		if in := o.intents[c.id]; in != nil && f != faultThrottled && f != faultBefore && f != faultOutage && status != http.StatusUnauthorized && status != 0 {
+		if in := o.intents[c.id]; in != nil && f != faultThrottled && f != faultBefore && f != faultOutage &&
+			status != http.StatusUnauthorized && status != 0 {
 			in.settled = in.settled || ok || clean && status >= 400 && status < 500
 		}
 		if clean && status == http.StatusUnauthorized {
@@ -141,7 +142,8 @@ func (o *oracle) listed(c call, ok bool, body []byte) {
 	pages[c.page] = seen
 	o.countPass(c)
 	o.complete = slices.DeleteFunc(o.complete, func(p passSeen) bool { return p.number == c.pass })
-	pass := passSeen{number: c.pass, p: c.p, began: pages[0].at, skew: pages[0].skew, lied: o.lied[c.pass], keys: map[string]string{}}
+	pass := passSeen{number: c.pass, p: c.p, began: pages[0].at, skew: pages[0].skew, lied: o.lied[c.pass],
+		keys: map[string]string{}}
 	for n := 0; ; n++ {
 		page, have := pages[n]
 		if !have {
@@ -205,7 +207,8 @@ func (o *oracle) inboxKeys(p *process) map[string]string {
 
 // runBegins opens the oracle's account of a run of a connection.
 func (o *oracle) runBegins(p *process, b *books) *runSeen {
-	r := &runSeen{books: b, epoch: o.w.epoch, began: time.Now(), passes: map[int]bool{}, creates: map[string]bool{}, frozen: map[string]bool{}, w: o.w, outer: o.run[p]}
+	r := &runSeen{books: b, epoch: o.w.epoch, began: time.Now(), passes: map[int]bool{}, creates: map[string]bool{},
+		frozen: map[string]bool{}, w: o.w, outer: o.run[p]}
 	o.run[p] = r
 	frozen, err := p.ledger.Changes(context.Background(), b.connection, state.LaneCustomer, false, 0, 100)
 	if err != nil {

@@ -29,19 +29,23 @@ func (o *oracle) judgeTold(p *process, b *books, record connector.Record, any bo
 	}
 	var told []connector.Reason
 	for _, row := range shown {
-		if !strings.HasPrefix(row.Detail, "While the customer was being updated") { // a past event; the present facts do not show it
+		// a past event; the present facts do not show it
+		if !strings.HasPrefix(row.Detail, "While the customer was being updated") {
 			told = append(told, connector.Reason(row.Reason))
 		}
 	}
 	c := next.Customers[0]
-	if want, ok := o.w.rendered(record); ok && c.Action == connector.ActionAdopt && slices.Equal(told, []connector.Reason{connector.ReasonKeyDisputed}) && o.looksForeign(want) {
+	if want, ok := o.w.rendered(record); ok && c.Action == connector.ActionAdopt &&
+		slices.Equal(told, []connector.Reason{connector.ReasonKeyDisputed}) && o.looksForeign(want) {
 		return // a forecast reads no customer
 	}
-	foreseen := slices.DeleteFunc([]connector.Reason{c.Reason, c.Also, c.OfMandate}, func(r connector.Reason) bool { return r == "" })
+	foreseen := slices.DeleteFunc([]connector.Reason{c.Reason, c.Also, c.OfMandate},
+		func(r connector.Reason) bool { return r == "" })
 	slices.Sort(told)
 	slices.Sort(foreseen)
 	if next.InFlight == 0 && !slices.Equal(told, foreseen) {
-		o.w.violate("V5", "people are told %q of record %s, and deciding anew says %q: %v", told, record.SourceID, foreseen, shown)
+		o.w.violate("V5", "people are told %q of record %s, and deciding anew says %q: %v", told, record.SourceID, foreseen,
+			shown)
 	}
 }
 
@@ -70,8 +74,10 @@ func (o *oracle) judgeComplete(p *process, b *books, res syncer.Result) {
 			continue
 		}
 		payer, err := p.ledger.Payer(context.Background(), b.connection, record.SourceID)
-		if err != nil || payer.LinkState != connector.LinkLinked || payer.Shows != want.Customer.Hash() && !o.taints[want.Key.Value]["undone"] {
-			o.w.violate("V2", "run %d is complete, and record %s is %s without a word (%v)", res.RunID, record.SourceID, payer.LinkState, err)
+		if err != nil || payer.LinkState != connector.LinkLinked || payer.Shows != want.Customer.Hash() &&
+			!o.taints[want.Key.Value]["undone"] {
+			o.w.violate("V2", "run %d is complete, and record %s is %s without a word (%v)", res.RunID, record.SourceID,
+				payer.LinkState, err)
 		}
 	}
 }
@@ -143,7 +149,8 @@ func (o *oracle) checkPayer(row state.PayerRow, linked map[string]string) {
 	if o.keys[id] == nil {
 		o.w.violate("S8", "record %s is linked to customer %s, which never was", row.SourceID, id)
 	} else if !o.keys[id][row.KeyValue] {
-		o.w.violate("S2", "record %s with key %s is linked to customer %s, which never carried it", row.SourceID, row.KeyValue, id)
+		o.w.violate("S2", "record %s with key %s is linked to customer %s, which never carried it", row.SourceID,
+			row.KeyValue, id)
 	}
 	if _, lives := o.w.service.Customer(id); lives && row.LinkState == string(connector.LinkMissing) && !o.misled[id] {
 		o.w.violate("S17", "customer %s of record %s counts as missing and is there", id, row.SourceID)
@@ -160,7 +167,8 @@ func (o *oracle) checkMandates(ctx context.Context, p *process) {
 		customers[m.BillingID] = true
 		truth, ok := o.w.service.Mandate(m.MandateID)
 		if !ok || truth.CustomerID != m.BillingID || place(truth, m.Status) < 0 {
-			o.w.violate("S8", "the ledger holds mandate %s of customer %s as %s, which it never was", m.MandateID, m.BillingID, m.Status)
+			o.w.violate("S8", "the ledger holds mandate %s of customer %s as %s, which it never was", m.MandateID, m.BillingID,
+				m.Status)
 		}
 	}
 	for id := range customers {

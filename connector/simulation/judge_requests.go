@@ -190,7 +190,8 @@ func (o *oracle) judgeLook(c call, since time.Time) {
 		o.w.violate("S17", "the create of %s was sent, and the list %s", c.id, o.doubt(pairs[0]))
 	}
 	since = c.run.start()
-	proven := slices.ContainsFunc(o.complete, func(p passSeen) bool { return p.began.After(since) && o.doubt(p) == "" }) // by whichever process
+	// by whichever process
+	proven := slices.ContainsFunc(o.complete, func(p passSeen) bool { return p.began.After(since) && o.doubt(p) == "" })
 	if pass, looked := o.lastPass(c.run); looked && !proven && o.doubt(pass) != "" {
 		o.w.violate("S17", "the create of %s was sent, and the list that this run has read %s", c.id, o.doubt(pass))
 	}
@@ -240,15 +241,18 @@ func (o *oracle) judgeOthers(c call) {
 			o.w.reach("a customer that a lying list hid")
 			o.taint(c.id, "doubled")
 		case looked && pass.keys[old.ID] == "" && !pass.missed(old.ID):
-			o.w.violate("S1", "a customer was made for %s, which customer %s carries and the list of this run showed without it", c.id, old.ID)
+			o.w.violate("S1", "a customer was made for %s, which customer %s carries and the list of this run showed without it",
+				c.id, old.ID)
 		case looked && pass.missed(old.ID):
 			o.w.reach("a customer that a moving list hid")
 		case looked:
-			o.w.violate("S1", "a customer was made for %s, which customer %s carries and the list of this run showed", c.id, old.ID)
+			o.w.violate("S1", "a customer was made for %s, which customer %s carries and the list of this run showed", c.id,
+				old.ID)
 		case r.searched.at.IsZero():
 			o.w.violate("S1", "a customer was made for %s, which customer %s carries since before the run, and the run took no look", c.id, old.ID)
 		default:
-			o.w.violate("S1", "a customer was made for %s, which customer %s carries and the search of this run shows", c.id, old.ID)
+			o.w.violate("S1", "a customer was made for %s, which customer %s carries and the search of this run shows", c.id,
+				old.ID)
 		}
 	}
 }
@@ -299,7 +303,8 @@ func (o *oracle) lacking(pass passSeen) (lacks, bare []string) {
 			lacks = append(lacks, id)
 			continue
 		}
-		if key := c.ExternalData[keyName]; key != "" && pass.keys[id] == "" && o.since[id].Before(pass.began) && (keyless || o.shown[id].key == key) {
+		if key := c.ExternalData[keyName]; key != "" && pass.keys[id] == "" && o.since[id].Before(pass.began) &&
+			(keyless || o.shown[id].key == key) {
 			o.w.reach("trouble: a list that showed no key of whom the ledger knew")
 			bare = append(bare, id)
 		}

@@ -104,7 +104,8 @@ func (w *world) trustAgain(p *process) error {
 	w.reach("operator trusts updates again")
 	w.logf("%s operator trusts updates again", p.name)
 	return p.ledger.Do(ctx, func(tx *state.Tx) error {
-		return tx.SaveRoundTrip(way, state.RoundTrip{By: state.TripPerson, Subject: "Olive", Survived: []string{state.TripAny}})
+		return tx.SaveRoundTrip(way,
+			state.RoundTrip{By: state.TripPerson, Subject: "Olive", Survived: []string{state.TripAny}})
 	})
 }
 
@@ -204,8 +205,10 @@ var excuses = map[string][]connector.Reason{
 	"late update": {connector.ReasonForeignChange},
 	"renamed":     {connector.ReasonForeignChange},
 	"moved":       {connector.ReasonAnswerMismatch}, // it came back with the very bytes of its first create
-	"parted":      {connector.ReasonUnlinked, connector.ReasonKeyDisputed, connector.ReasonKeyRemoved, connector.ReasonAnswerMismatch},
-	"rekeyed":     {connector.ReasonKeyChanged, connector.ReasonKeyShared, connector.ReasonOtherKey, connector.ReasonKeyDoubled},
+	"parted": {connector.ReasonUnlinked, connector.ReasonKeyDisputed, connector.ReasonKeyRemoved,
+		connector.ReasonAnswerMismatch},
+	"rekeyed": {connector.ReasonKeyChanged, connector.ReasonKeyShared, connector.ReasonOtherKey,
+		connector.ReasonKeyDoubled},
 }
 
 // judgeRecord checks L1 on one record: one customer with the mapped values, or a reason explained by the
@@ -221,8 +224,13 @@ func (o *oracle) judgeRecord(p *process, b *books, record connector.Record) {
 		o.w.violate("harness", "read what needs attention: %v", err)
 		return
 	}
-	if o.excused(want.Key.Value, shown) || o.parted[b.connection+" "+record.SourceID] && slices.Contains(reasonsOf(shown), string(connector.ReasonUnlinked)) || slices.Contains(reasonsOf(shown), string(connector.ReasonKeyDisputed)) && o.looksForeign(want) || slices.Contains(reasonsOf(shown), string(connector.ReasonLikeness)) && o.looksTaken(want.Customer) ||
-		slices.Contains(reasonsOf(shown), string(connector.ReasonEnteredTwice)) && (o.looksTwice(b, record) || o.leftBehind(p, true)) || slices.Contains(reasonsOf(shown), string(connector.ReasonRenumbered)) && o.leftBehind(p, false) {
+	if o.excused(want.Key.Value, shown) || o.parted[b.connection+" "+record.SourceID] &&
+		slices.Contains(reasonsOf(shown), string(connector.ReasonUnlinked)) ||
+		slices.Contains(reasonsOf(shown), string(connector.ReasonKeyDisputed)) && o.looksForeign(want) ||
+		slices.Contains(reasonsOf(shown), string(connector.ReasonLikeness)) && o.looksTaken(want.Customer) ||
+		slices.Contains(reasonsOf(shown), string(connector.ReasonEnteredTwice)) &&
+			(o.looksTwice(b, record) || o.leftBehind(p, true)) ||
+		slices.Contains(reasonsOf(shown), string(connector.ReasonRenumbered)) && o.leftBehind(p, false) {
 		return
 	}
 	payer, err := p.ledger.Payer(ctx, b.connection, record.SourceID)
@@ -238,10 +246,12 @@ func (o *oracle) judgeRecord(p *process, b *books, record connector.Record) {
 	}
 	switch {
 	case len(carriers) != 1:
-		o.w.violate("L1", "record %s has %d customers, its link is %s; attention %v", record.SourceID, len(carriers), payer.LinkState, reasonsOf(shown))
+		o.w.violate("L1", "record %s has %d customers, its link is %s; attention %v", record.SourceID, len(carriers),
+			payer.LinkState, reasonsOf(shown))
 		return
 	case payer.LinkState != connector.LinkLinked || payer.BillingID != carriers[0].ID:
-		o.w.violate("L1", "record %s is %s to %q, its customer is %s; attention %v", record.SourceID, payer.LinkState, payer.BillingID, carriers[0].ID, reasonsOf(shown))
+		o.w.violate("L1", "record %s is %s to %q, its customer is %s; attention %v", record.SourceID, payer.LinkState,
+			payer.BillingID, carriers[0].ID, reasonsOf(shown))
 		return
 	}
 	if !o.taints[want.Key.Value]["undone"] {
@@ -279,9 +289,10 @@ func (o *oracle) looksTaken(want connector.Customer) bool {
 		if _, has := c.ExternalData[keyName]; has {
 			return false
 		}
-		return withoutForm(c.Name) == withoutForm(want.Name) || slices.ContainsFunc(want.People, func(p connector.Person) bool {
-			return p.Email != "" && strings.Contains(string(c.Raw), `"`+p.Email+`"`)
-		})
+		return withoutForm(c.Name) == withoutForm(want.Name) ||
+			slices.ContainsFunc(want.People, func(p connector.Person) bool {
+				return p.Email != "" && strings.Contains(string(c.Raw), `"`+p.Email+`"`)
+			})
 	})
 }
 
@@ -295,7 +306,8 @@ func (o *oracle) looksTwice(b *books, record connector.Record) bool {
 	return slices.ContainsFunc(b.records, func(other connector.Record) bool {
 		_, is := o.w.rendered(other)
 		f := b.fields(other.SourceID)
-		return is && other.SourceID != record.SourceID && strings.EqualFold(f.Name, of.Name) && strings.EqualFold(f.Email, of.Email)
+		return is && other.SourceID != record.SourceID && strings.EqualFold(f.Name, of.Name) &&
+			strings.EqualFold(f.Email, of.Email)
 	})
 }
 
@@ -330,9 +342,10 @@ func (o *oracle) looksForeign(want mapping.Result) bool {
 			carriers = append(carriers, c)
 		}
 	}
-	return len(carriers) == 1 && !strings.EqualFold(carriers[0].Name, want.Customer.Name) && !slices.ContainsFunc(want.Customer.People, func(p connector.Person) bool {
-		return p.Email != "" && strings.Contains(string(carriers[0].Raw), `"`+p.Email+`"`)
-	})
+	return len(carriers) == 1 && !strings.EqualFold(carriers[0].Name, want.Customer.Name) &&
+		!slices.ContainsFunc(want.Customer.People, func(p connector.Person) bool {
+			return p.Email != "" && strings.Contains(string(carriers[0].Raw), `"`+p.Email+`"`)
+		})
 }
 
 func reasonsOf(rows []state.AttentionRow) []string {
@@ -388,8 +401,10 @@ func (o *oracle) judgeStatuses(p *process) {
 			continue
 		}
 		last := c.Mandates[len(c.Mandates)-1]
-		if row.MandateID == nil || *row.MandateID != last.ID || row.MandateStatus == nil || *row.MandateStatus != string(last.Status) {
-			o.w.violate("L2", "record %s: the ledger's mandate is %s %s, the service's %s %s", row.SourceID, deref(row.MandateID), deref(row.MandateStatus), last.ID, last.Status)
+		if row.MandateID == nil || *row.MandateID != last.ID || row.MandateStatus == nil ||
+			*row.MandateStatus != string(last.Status) {
+			o.w.violate("L2", "record %s: the ledger's mandate is %s %s, the service's %s %s", row.SourceID,
+				deref(row.MandateID), deref(row.MandateStatus), last.ID, last.Status)
 		}
 	}
 }
@@ -415,7 +430,8 @@ func (w *world) describe(p *process) {
 	w.logf("payers (%v)", err)
 	for _, row := range rows {
 		shown, _ := p.ledger.AttentionOf(context.Background(), row.Connection, row.SourceID)
-		w.logf("payer %s key %s is %s to %s, mandate %s %s; attention %v", row.SourceID, row.KeyValue, row.LinkState, deref(row.BillingID),
+		w.logf("payer %s key %s is %s to %s, mandate %s %s; attention %v", row.SourceID, row.KeyValue, row.LinkState,
+			deref(row.BillingID),
 			deref(row.MandateID), deref(row.MandateStatus), reasonsOf(shown))
 	}
 	for key, what := range w.oracle.taints {

@@ -67,7 +67,8 @@ func (w *world) operatorCancel() error {
 		}
 		w.operator = true
 		defer func() { w.operator = false }()
-		err := p.syncer.CancelMandate(context.Background(), p.billing, payer, syncer.Operator{Name: "Olive", Reason: "the payer asked"})
+		err := p.syncer.CancelMandate(context.Background(), p.billing, payer,
+			syncer.Operator{Name: "Olive", Reason: "the payer asked"})
 		w.logf("%s operator cancel %s: err %t", p.name, payer.SourceID, err != nil)
 		return nil
 	})

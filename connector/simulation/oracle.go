@@ -18,33 +18,35 @@ import (
 type oracle struct {
 	w *world
 
-	foreign       map[string]bool                   // customers made by others
-	keys          map[string]map[string]bool        // every key value a customer ever carried
-	carried       map[string]string                 // the key of a customer
-	since         map[string]time.Time              // when a customer got the key it carries
-	shown         map[string]keyShown               // a customer's key as last read by the ledger
-	readAt        map[string]time.Time              // when a read of the customer by itself last showed it
-	taints        map[string]map[string]bool        // by key value: acts of others on it
-	parted        map[string]bool                   // records with a person's decision on their customers
-	heirs         map[string]map[string]bool        // by key: the keys its customer was to get instead
-	accepted      map[string]bool                   // inbox keys answered with 2xx
-	intents       map[string]*intent                // by key value
-	sentBefore    map[string][sha256.Size]byte      // by key value: the creates known to the restored ledger
-	gets          map[*process]map[string]reading   // each process's last read of a customer
-	looks         map[*process]map[string]time.Time // the time of a process's last read of a customer, without a link request since
-	passes        map[int]map[int]pageSeen          // list passes under way, by number and page
-	complete      []passSeen                        // complete list passes, in order
-	lied          map[int]bool                      // list passes over an incomplete view
-	links         map[string]time.Time              // the time of a customer's lost link request, without a read since
-	known         map[string]bool                   // customers read by the ledger, and not confirmed gone
-	learnt        map[*process]int                  // the newest list pass with its customers included
-	left          map[string]time.Time              // by key: when its record was last excluded or archived
-	givenUp       map[state.RecordID]wordSaid       // records given up by a person, and not included again
-	unmeasured    map[string]time.Time              // by key passed on because of a clock set ahead: the last time for creates with it to arrive
-	misled        map[string]bool                   // customers not found by reads for longer than the tolerated lag
-	lag           time.Duration                     // the longest lag of a read by id
-	restoredAt    time.Time                         // on the connector's clock; zero for never
-	restoredTruly time.Time                         // the same, on the service's
+	foreign    map[string]bool                 // customers made by others
+	keys       map[string]map[string]bool      // every key value a customer ever carried
+	carried    map[string]string               // the key of a customer
+	since      map[string]time.Time            // when a customer got the key it carries
+	shown      map[string]keyShown             // a customer's key as last read by the ledger
+	readAt     map[string]time.Time            // when a read of the customer by itself last showed it
+	taints     map[string]map[string]bool      // by key value: acts of others on it
+	parted     map[string]bool                 // records with a person's decision on their customers
+	heirs      map[string]map[string]bool      // by key: the keys its customer was to get instead
+	accepted   map[string]bool                 // inbox keys answered with 2xx
+	intents    map[string]*intent              // by key value
+	sentBefore map[string][sha256.Size]byte    // by key value: the creates known to the restored ledger
+	gets       map[*process]map[string]reading // each process's last read of a customer
+	// the time of a process's last read of a customer, without a link request since
+	looks    map[*process]map[string]time.Time
+	passes   map[int]map[int]pageSeen    // list passes under way, by number and page
+	complete []passSeen                  // complete list passes, in order
+	lied     map[int]bool                // list passes over an incomplete view
+	links    map[string]time.Time        // the time of a customer's lost link request, without a read since
+	known    map[string]bool             // customers read by the ledger, and not confirmed gone
+	learnt   map[*process]int            // the newest list pass with its customers included
+	left     map[string]time.Time        // by key: when its record was last excluded or archived
+	givenUp  map[state.RecordID]wordSaid // records given up by a person, and not included again
+	// by key passed on because of a clock set ahead: the last time for creates with it to arrive
+	unmeasured    map[string]time.Time
+	misled        map[string]bool // customers not found by reads for longer than the tolerated lag
+	lag           time.Duration   // the longest lag of a read by id
+	restoredAt    time.Time       // on the connector's clock; zero for never
+	restoredTruly time.Time       // the same, on the service's
 	run           map[*process]*runSeen
 	departed      map[*process][]time.Time // its requests within the last second
 	secrets       struct {
@@ -129,11 +131,15 @@ type runSeen struct {
 
 func newOracle(w *world) *oracle {
 	o := &oracle{
-		w: w, foreign: map[string]bool{}, keys: map[string]map[string]bool{}, carried: map[string]string{}, since: map[string]time.Time{}, readAt: map[string]time.Time{}, shown: map[string]keyShown{}, taints: map[string]map[string]bool{}, heirs: map[string]map[string]bool{}, parted: map[string]bool{},
+		w: w, foreign: map[string]bool{}, keys: map[string]map[string]bool{}, carried: map[string]string{},
+		since: map[string]time.Time{}, readAt: map[string]time.Time{}, shown: map[string]keyShown{},
+		taints: map[string]map[string]bool{}, heirs: map[string]map[string]bool{}, parted: map[string]bool{},
 		accepted: map[string]bool{}, intents: map[string]*intent{}, gets: map[*process]map[string]reading{},
 		looks:  map[*process]map[string]time.Time{},
 		passes: map[int]map[int]pageSeen{}, links: map[string]time.Time{}, run: map[*process]*runSeen{},
-		departed: map[*process][]time.Time{}, known: map[string]bool{}, learnt: map[*process]int{}, misled: map[string]bool{}, unmeasured: map[string]time.Time{}, left: map[string]time.Time{}, givenUp: map[state.RecordID]wordSaid{}, lied: map[int]bool{},
+		departed: map[*process][]time.Time{}, known: map[string]bool{}, learnt: map[*process]int{}, misled: map[string]bool{},
+		unmeasured: map[string]time.Time{}, left: map[string]time.Time{}, givenUp: map[state.RecordID]wordSaid{},
+		lied: map[int]bool{},
 	}
 	o.secrets.texts = []string{"sandbox-secret", "@payer.test", "/sign/", "LS1 4AP", "DECEASED"}
 	return o

@@ -35,7 +35,8 @@ func TestTheOracleCatchesWhatNoVariantDoes(t *testing.T) {
 	}{
 		{"a second customer for a key", "S1", func(w *world) {
 			made := sandbox.Customer{ID: "c2", ExternalData: map[string]string{keyName: "R1"}}
-			w.oracle.born(call{op: "create", id: "R1"}, made, watched{[]sandbox.Customer{{ID: "c1", ExternalData: made.ExternalData}}})
+			w.oracle.born(call{op: "create", id: "R1"}, made,
+				watched{[]sandbox.Customer{{ID: "c1", ExternalData: made.ExternalData}}})
 		}},
 		{"a link to a customer that never carried the key", "S2", func(w *world) {
 			w.payers(2)
@@ -83,12 +84,14 @@ func TestTheOracleCatchesWhatNoVariantDoes(t *testing.T) {
 			w.syncs()
 			p := w.procs[0]
 			w.do(p.ledger.Do(context.Background(), func(tx *state.Tx) error {
-				tx.Explain(state.Payer{Connection: w.books.connection, SourceID: w.books.records[0].SourceID}, state.TopicRecord, connector.ReasonMandateCancelled, "")
+				tx.Explain(state.Payer{Connection: w.books.connection, SourceID: w.books.records[0].SourceID}, state.TopicRecord,
+					connector.ReasonMandateCancelled, "")
 				return nil
 			}))
 			w.oracle.check(p)
 		}},
-		{"an acknowledged webhook that is lost", "S10", func(w *world) { w.oracle.acknowledged("e1"); w.oracle.check(w.procs[0]) }},
+		{"an acknowledged webhook that is lost", "S10",
+			func(w *world) { w.oracle.acknowledged("e1"); w.oracle.check(w.procs[0]) }},
 		{"more creates than were approved", "S13", func(w *world) {
 			r := w.oracle.runBegins(w.procs[0], w.books)
 			r.creates["R1"], r.creates["R2"] = true, true
@@ -129,7 +132,8 @@ func TestTheOracleCatchesWhatNoVariantDoes(t *testing.T) {
 		{"other bytes for a record that was back before its create left", "S3", func(w *world) {
 			w.oracle.left["R1"] = time.Now()
 			w.do(w.wait(time.Minute))
-			create := call{p: w.procs[0], op: "create", id: "R1", body: []byte(`{"name":"Ann"}`), run: w.oracle.runBegins(w.procs[0], w.books)}
+			create := call{p: w.procs[0], op: "create", id: "R1", body: []byte(`{"name":"Ann"}`),
+				run: w.oracle.runBegins(w.procs[0], w.books)}
 			w.oracle.sent(create)
 			w.do(w.wait(time.Hour))
 			create.body = []byte(`{"name":"Bob"}`)
@@ -157,7 +161,8 @@ func TestTheOracleCatchesWhatNoVariantDoes(t *testing.T) {
 			w.syncs()
 			payer, err := w.procs[0].ledger.Payer(context.Background(), w.books.connection, w.books.records[0].SourceID)
 			w.do(err)
-			w.oracle.givenUp[state.RecordID{Connection: payer.Connection, SourceID: payer.SourceID}] = wordSaid{time.Now(), payer.BillingID, payer.Key.Value}
+			w.oracle.givenUp[state.RecordID{Connection: payer.Connection, SourceID: payer.SourceID}] = wordSaid{time.Now(),
+				payer.BillingID, payer.Key.Value}
 			w.oracle.judgeGivenUp(call{p: w.procs[0], op: "update", id: payer.BillingID, at: time.Now()})
 		}},
 		{"too many requests in a second", "S18", func(w *world) {

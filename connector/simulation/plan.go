@@ -28,17 +28,18 @@ type plan struct {
 	guards    syncer.Guards
 	adopt     syncer.Adoption
 	weather   weather
-	weights   map[string]float64    // of the steps
-	rate      float64               // a process's requests per second; 0 for no limit. Seeds have none, because waiting pages have no order
-	doubles   float64               // the chance of a request delivered twice
-	deaf      bool                  // no webhook ever arrives, healed or not
-	outages   map[int]time.Duration // by step: for how long nothing gets through to the service
-	troubles  []trouble
-	amends    map[int]string // by step
-	stops     []int          // stops of every process before these steps
-	carries   bool           // the ledger is carried to the other engine then
-	told      bool           // findings are judged (V5)
-	strict    bool           // troubles may be drawn: the judge applies their rules
+	weights   map[string]float64 // of the steps
+	// a process's requests per second; 0 for no limit. Seeds have none, because waiting pages have no order
+	rate     float64
+	doubles  float64               // the chance of a request delivered twice
+	deaf     bool                  // no webhook ever arrives, healed or not
+	outages  map[int]time.Duration // by step: for how long nothing gets through to the service
+	troubles []trouble
+	amends   map[int]string // by step
+	stops    []int          // stops of every process before these steps
+	carries  bool           // the ledger is carried to the other engine then
+	told     bool           // findings are judged (V5)
+	strict   bool           // troubles may be drawn: the judge applies their rules
 
 	variant variant
 	without map[string]bool // faults left out, by name: for shrinking
@@ -50,8 +51,10 @@ func draw(seed uint64) plan {
 	r := rand.New(rand.NewPCG(seed, 0))
 	p := plan{
 		seed: seed, steps: 12 + r.IntN(24), records: 2 + r.IntN(4), processes: 1, snapshot: r.IntN(2) == 0, retries: -1,
-		tokenLife: pick(r, time.Hour, 24*time.Hour, 2*time.Minute), weights: map[string]float64{}, adopt: pick(r, syncer.AdoptPropose, syncer.AdoptExact),
-		guards: syncer.Guards{MaxChanges: syncer.Limit{Percent: 5}, MaxChangesFloor: 2 + r.IntN(8), MaxCreates: 1 + r.IntN(8), MaxBlanks: r.IntN(3), MaxIdentity: syncer.Limit{Percent: 2}},
+		tokenLife: pick(r, time.Hour, 24*time.Hour, 2*time.Minute), weights: map[string]float64{},
+		adopt: pick(r, syncer.AdoptPropose, syncer.AdoptExact),
+		guards: syncer.Guards{MaxChanges: syncer.Limit{Percent: 5}, MaxChangesFloor: 2 + r.IntN(8), MaxCreates: 1 + r.IntN(8),
+			MaxBlanks: r.IntN(3), MaxIdentity: syncer.Limit{Percent: 2}},
 	}
 	if r.IntN(3) == 0 {
 		p.processes = 2

@@ -126,7 +126,8 @@ func (o outcome) signature() string {
 
 // shrink removes steps and faults as long as the same invariant breaks.
 func shrink(o outcome, again func(plan) outcome) outcome {
-	for _, f := range slices.Concat([]string{"crash", "cut", "stop", "disturb", string(faultOutage)}, amendKinds, troubleKinds, faultNames()) {
+	for _, f := range slices.Concat([]string{"crash", "cut", "stop", "disturb", string(faultOutage)}, amendKinds,
+		troubleKinds, faultNames()) {
 		p := o.plan
 		p.without = cloneSet(p.without)
 		p.without[f] = true

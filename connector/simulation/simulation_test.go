@@ -34,8 +34,10 @@ var (
 // TestMain trades memory for speed: worlds are many and small.
 func TestMain(m *testing.M) {
 	flag.BoolVar(&amends, "amends", true, "let two seeds of three have amends")
-	flag.StringVar(&troubles, "troubles", drawnTroubles, "the troubles that seeds draw: all, none, or kinds with commas between")
-	flag.BoolVar(&asFile, "as-file", false, "play on PostgreSQL what is played on a file: its locks tell which runs are dead, and no session ends early")
+	flag.StringVar(&troubles, "troubles", drawnTroubles,
+		"the troubles that seeds draw: all, none, or kinds with commas between")
+	flag.BoolVar(&asFile, "as-file", false,
+		"play on PostgreSQL what is played on a file: its locks tell which runs are dead, and no session ends early")
 	flag.IntVar(&stops, "stops", 0, "how often every process of a world is stopped")
 	flag.BoolVar(&carries, "carry", true, "carry the ledger to the other engine whenever every process is stopped")
 	flag.Parse()
@@ -102,7 +104,8 @@ func TestSimulation(t *testing.T) {
 	t.Logf("playing seeds %d to %d at commit %s", first, first+uint64(seeds())-1, commit())
 	start, sum := time.Now(), newTally()
 	if *processes > 1 {
-		farm(t, first, seeds(), sum, "-engine", engine(), "-as-file="+strconv.FormatBool(asFile), "-stops", strconv.Itoa(stops), "-carry="+strconv.FormatBool(carries))
+		farm(t, first, seeds(), sum, "-engine", engine(), "-as-file="+strconv.FormatBool(asFile), "-stops",
+			strconv.Itoa(stops), "-carry="+strconv.FormatBool(carries))
 	} else {
 		playMany(t, first, sum)
 	}
@@ -110,7 +113,8 @@ func TestSimulation(t *testing.T) {
 		leave(t, sum)
 		return
 	}
-	t.Logf("%d seeds in %v, %.0f a second", sum.Worlds, time.Since(start).Round(time.Millisecond), float64(sum.Worlds)/time.Since(start).Seconds())
+	t.Logf("%d seeds in %v, %.0f a second", sum.Worlds, time.Since(start).Round(time.Millisecond),
+		float64(sum.Worlds)/time.Since(start).Seconds())
 	sum.report(t)
 }
 
@@ -141,8 +145,11 @@ func farm(t *testing.T, first uint64, seeds int, sum *tally, arguments ...string
 	for n := range *processes {
 		begin, end := seeds*n / *processes, seeds*(n+1) / *processes
 		file := filepath.Join(t.TempDir(), "tally.json")
-		c := exec.CommandContext(t.Context(), os.Args[0], slices.Concat([]string{"-test.run", "^TestSimulation$", "-test.timeout", "0", "-processes", "1", "-troubles", troubles, "-amends=" + strconv.FormatBool(amends),
-			"-from", fmt.Sprint(first + uint64(begin)), "-seeds", fmt.Sprint(end - begin), "-shrink=" + fmt.Sprint(*shrinking), "-tally", file}, arguments)...)
+		c := exec.CommandContext(t.Context(), os.Args[0],
+			slices.Concat([]string{"-test.run", "^TestSimulation$", "-test.timeout", "0", "-processes", "1", "-troubles",
+				troubles, "-amends=" + strconv.FormatBool(amends),
+				"-from", fmt.Sprint(first + uint64(begin)), "-seeds", fmt.Sprint(end - begin), "-shrink=" + fmt.Sprint(*shrinking),
+				"-tally", file}, arguments)...)
 		c.Env = append(os.Environ(), "GOMAXPROCS=1")
 		wg.Go(func() {
 			if out, err := c.CombinedOutput(); err != nil {
@@ -191,25 +198,34 @@ func drawn(seed uint64) plan {
 
 // rare are states that enough seeds must reach: an unreached state tests nothing that depends on it.
 var rare = []string{
-	"another run holds the connection", "lease lost", "late create", "late link", "create replayed", "create replayed after the trusted window",
-	"link request without an answer", "older read superseded", "webhook parked", "sweep repaired a status", "forged webhook", "twins", "told apart", "update",
+	"another run holds the connection", "lease lost", "late create", "late link", "create replayed",
+	"create replayed after the trusted window",
+	"link request without an answer", "older read superseded", "webhook parked", "sweep repaired a status",
+	"forged webhook", "twins", "told apart", "update",
 	"restore of an older ledger", "restore with a create under way", "commit on a full disk", "clock set back",
 	"crash at a commit", "crash before a call", "crash inside a call", "crash after a call",
 	"a plan above the limits", "a waiting plan approved",
-	"attention key_doubled", "attention key_removed", "attention customer_missing", "attention likeness", "attention entered_twice", "attention renumbered", "attention key_shared",
-	"attention foreign_change", "attention rejected", "attention link_lost", "attention mandate_cancelled", "attention outcome_unknown",
+	"attention key_doubled", "attention key_removed", "attention customer_missing", "attention likeness",
+	"attention entered_twice", "attention renumbered", "attention key_shared",
+	"attention foreign_change", "attention rejected", "attention link_lost", "attention mandate_cancelled",
+	"attention outcome_unknown",
 }
 
 // rareTroubles are those of them that only seeds with every trouble reach.
 var rareTroubles = []string{
-	"trouble: list empty", "trouble: list short", "trouble: pages lost", "trouble: list keyless", "trouble: list behind", "trouble: reads behind",
-	"trouble: clock ahead", "trouble: the clock put right", "trouble: copied back", "trouble: late look", "trouble: begins inside a list pass",
-	"trouble: a customer that lives was not found", "trouble: a list that lacked whom the ledger knew", "trouble: a list that showed no key of whom the ledger knew",
+	"trouble: list empty", "trouble: list short", "trouble: pages lost", "trouble: list keyless", "trouble: list behind",
+	"trouble: reads behind",
+	"trouble: clock ahead", "trouble: the clock put right", "trouble: copied back", "trouble: late look",
+	"trouble: begins inside a list pass",
+	"trouble: a customer that lives was not found", "trouble: a list that lacked whom the ledger knew",
+	"trouble: a list that showed no key of whom the ledger knew",
 }
 
 // rareAmends are those that only seeds with amends reach.
-var rareAmends = []string{"amends: " + keyBack, "amends: " + undoubled, "amends: " + leaves, "amends: " + passedOn, "amends: passed on to other books", "amends: " + moves,
-	"amends: " + parts, "amends: an adoption undone", "amends: an update undone", "amends: who it is, accept", "amends: who it is, reject", "amends: " + givesUp, "amends: taken up again"}
+var rareAmends = []string{"amends: " + keyBack, "amends: " + undoubled, "amends: " + leaves, "amends: " + passedOn,
+	"amends: passed on to other books", "amends: " + moves,
+	"amends: " + parts, "amends: an adoption undone", "amends: an update undone", "amends: who it is, accept",
+	"amends: who it is, reject", "amends: " + givesUp, "amends: taken up again"}
 
 // rareCarried are those reached only by seeds with moved ledgers.
 var rareCarried = []string{toServer, toFile, diesOnTheWay, refusedByRun}
@@ -264,7 +280,8 @@ func TestOneSeedHasOneStory(t *testing.T) {
 		if a.hash != b.hash {
 			for n := range a.log {
 				if n >= len(b.log) || a.log[n] != b.log[n] {
-					t.Errorf("seed %d tells two stories from line %d on:\n  %s\n  %s", p.seed, n, a.log[n], b.log[min(n, len(b.log)-1)])
+					t.Errorf("seed %d tells two stories from line %d on:\n  %s\n  %s", p.seed, n, a.log[n],
+						b.log[min(n, len(b.log)-1)])
 					break
 				}
 			}

@@ -72,7 +72,8 @@ func init() {
 		{"operator apart", 1, false, (*world).operatorApart},
 		{"operator approve", 1, false, (*world).operatorApprove},
 		{"wait", 4, true, func(w *world) error { return w.wait(time.Duration(w.minds.Int64N(int64(20 * time.Second)))) }},
-		{"wait minutes", 4, false, func(w *world) error { return w.wait(time.Duration(w.minds.Int64N(int64(20 * time.Minute)))) }},
+		{"wait minutes", 4, false,
+			func(w *world) error { return w.wait(time.Duration(w.minds.Int64N(int64(20 * time.Minute)))) }},
 		{"wait hours", 1, false, func(w *world) error { return w.wait(time.Duration(w.minds.Int64N(int64(30 * time.Hour)))) }},
 		{"skew", 0.5, false, (*world).skewClock},
 		{"revoke", 0.5, false, (*world).revoke},
@@ -176,7 +177,8 @@ func (w *world) meanwhile(c call, drift bool) {
 func (w *world) anyProcess() *process { return w.procs[w.minds.IntN(len(w.procs))] }
 
 func (w *world) drawKind() connector.RunKind {
-	return pick(w.minds, connector.RunSync, connector.RunSync, connector.RunSync, connector.RunSync, connector.RunBackfill, connector.RunPlan)
+	return pick(w.minds, connector.RunSync, connector.RunSync, connector.RunSync, connector.RunSync, connector.RunBackfill,
+		connector.RunPlan)
 }
 
 // as runs f on a process and restarts the process if it died. A process busy in the outer step unwinds first.
@@ -317,7 +319,8 @@ func (w *world) forgeHook() error {
 	if len(customers) == 0 {
 		return nil
 	}
-	body := fmt.Appendf(nil, `{"eventId":"forged-%d","type":"dd-mandate","customerId":%q,"status":"ACTIVE"}`, w.minds.Uint64(), customers[0].ID)
+	body := fmt.Appendf(nil, `{"eventId":"forged-%d","type":"dd-mandate","customerId":%q,"status":"ACTIVE"}`,
+		w.minds.Uint64(), customers[0].ID)
 	h := http.Header{"Content-Type": {"application/json"}}
 	if w.minds.IntN(2) == 0 {
 		h.Set("X-Signature", strings.Repeat("ab", 32))

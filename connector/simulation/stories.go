@@ -109,10 +109,14 @@ var stories = []story{
 		w.syncs()
 	}},
 	{"adopt", true, func(w *world) { w.payers(1); w.do(w.foreignDouble()); w.syncs() }},
-	{"create without an answer", false, func(w *world) { w.payers(1); w.once("create", faultLostResponse); w.syncs(); w.syncs() }},
-	{"create that is lost", false, func(w *world) { w.payers(1); w.once("create", faultLostRequest); w.syncs(); w.syncs() }},
-	{"create that is late", false, func(w *world) { w.payers(1); w.once("create", faultLate); w.syncs(); w.do(w.wait(maxLate)); w.syncs() }},
-	{"create answered by a proxy", false, func(w *world) { w.payers(1); w.once("create", faultAfter); w.syncs(); w.syncs() }},
+	{"create without an answer", false,
+		func(w *world) { w.payers(1); w.once("create", faultLostResponse); w.syncs(); w.syncs() }},
+	{"create that is lost", false,
+		func(w *world) { w.payers(1); w.once("create", faultLostRequest); w.syncs(); w.syncs() }},
+	{"create that is late", false,
+		func(w *world) { w.payers(1); w.once("create", faultLate); w.syncs(); w.do(w.wait(maxLate)); w.syncs() }},
+	{"create answered by a proxy", false,
+		func(w *world) { w.payers(1); w.once("create", faultAfter); w.syncs(); w.syncs() }},
 	{"create cut short", false, func(w *world) { w.payers(1); w.once("create", faultTruncated); w.syncs() }},
 	{"create throttled", false, func(w *world) { w.payers(2); w.once("create", faultThrottled); w.syncs(); w.syncs() }},
 	{"create, then an edit", false, func(w *world) {
@@ -243,6 +247,7 @@ func calm() plan {
 	p := draw(1)
 	p.processes, p.crashes, p.cuts, p.poison, p.weather, p.retries, p.snapshot = 1, 0, 0, "", weather{}, -1, true
 	p.tokenLife, p.switches, p.adopt = 24*time.Hour, sandbox.Standard(), syncer.AdoptPropose
-	p.guards = syncer.Guards{MaxChanges: syncer.Limit{Count: 50}, MaxCreates: 50, MaxBlanks: 50, MaxIdentity: syncer.Limit{Count: 50}}
+	p.guards = syncer.Guards{MaxChanges: syncer.Limit{Count: 50}, MaxCreates: 50, MaxBlanks: 50,
+		MaxIdentity: syncer.Limit{Count: 50}}
 	return p
 }

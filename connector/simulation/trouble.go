@@ -29,7 +29,8 @@ const (
 	readsBehind = "reads behind" // reads by id too
 	clockAhead  = "clock ahead"  // the connector's, while a process dies; later it is put right; the source is read whole
 	copiedBack  = "copied back"  // the ledger's file is an older one, and nobody says so
-	lateLook    = "late look"    // another installation makes a customer for a record of ours right after the list was read
+	// another installation makes a customer for a record of ours right after the list was read
+	lateLook = "late look"
 
 	// The same as clockAhead over a source that reports changes since a time of that clock. It is not part of
 	// all: edits are missed until a full read. A connection makes one by its full_every, but these worlds
@@ -37,7 +38,8 @@ const (
 	positionAhead = "position ahead"
 )
 
-var troubleKinds = []string{listEmpty, listShort, pagesLost, listKeyless, listBehind, readsBehind, clockAhead, copiedBack, lateLook}
+var troubleKinds = []string{listEmpty, listShort, pagesLost, listKeyless, listBehind, readsBehind, clockAhead,
+	copiedBack, lateLook}
 
 // shortLag is how long a read by id may lag without any finding: a new customer is not found, and is not
 // missing.

@@ -162,7 +162,8 @@ func TestATroubleBeginsAndEnds(t *testing.T) {
 }
 
 func TestKindsOfTroubleAreNamed(t *testing.T) {
-	for kinds, want := range map[string]int{"none": 0, "": 0, "all": len(troubleKinds), listEmpty: 1, listEmpty + "," + positionAhead: 2} {
+	for kinds, want := range map[string]int{"none": 0, "": 0, "all": len(troubleKinds), listEmpty: 1, listEmpty + "," +
+		positionAhead: 2} {
 		if got := named(kinds); len(got) != want {
 			t.Errorf("%q stands for %q", kinds, got)
 		}

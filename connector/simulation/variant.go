@@ -47,33 +47,46 @@ func (v variant) wrap(w *world, c *billing.Client) syncer.Billing {
 
 // variants are the weaker protocols (FAULTS.md#weaker-protocols), and a few violations of the basic rules.
 var variants = []variant{
-	{name: "rebuild the body on retry", seed: 549, breaks: []string{"S1", "S3"}, remote: func(w *world, c *billing.Client) syncer.Billing { return rebuilding{c, w} }},
-	{name: "one list pass", seed: 2, breaks: []string{"S4"}, remote: func(_ *world, c *billing.Client) syncer.Billing { return &onePass{Client: c} }},
-	{name: "no look before create", seed: 1, breaks: []string{"S4"}, remote: func(_ *world, c *billing.Client) syncer.Billing { return blind{c} }},
-	{name: "link asked for again without a look", seed: 1, breaks: []string{"F58"}, remote: func(_ *world, c *billing.Client) syncer.Billing { return insistent{c} }},
-	{name: "update without fetch", seed: 16, breaks: []string{"S5"}, remote: func(_ *world, c *billing.Client) syncer.Billing { return careless{c} }},
-	{name: "incomplete pass counts as complete", seed: 2, breaks: []string{"S4", "S17"}, remote: func(_ *world, c *billing.Client) syncer.Billing { return hasty{c} }},
+	{name: "rebuild the body on retry", seed: 549, breaks: []string{"S1", "S3"},
+		remote: func(w *world, c *billing.Client) syncer.Billing { return rebuilding{c, w} }},
+	{name: "one list pass", seed: 2, breaks: []string{"S4"},
+		remote: func(_ *world, c *billing.Client) syncer.Billing { return &onePass{Client: c} }},
+	{name: "no look before create", seed: 1, breaks: []string{"S4"},
+		remote: func(_ *world, c *billing.Client) syncer.Billing { return blind{c} }},
+	{name: "link asked for again without a look", seed: 1, breaks: []string{"F58"},
+		remote: func(_ *world, c *billing.Client) syncer.Billing { return insistent{c} }},
+	{name: "update without fetch", seed: 16, breaks: []string{"S5"},
+		remote: func(_ *world, c *billing.Client) syncer.Billing { return careless{c} }},
+	{name: "incomplete pass counts as complete", seed: 2, breaks: []string{"S4", "S17"},
+		remote: func(_ *world, c *billing.Client) syncer.Billing { return hasty{c} }},
 	{name: "payloads applied as they come", seed: 48, breaks: []string{"S8", "S9", "L2"}, applyPayload: applyAsItComes},
 	{name: "payloads applied unless older", seed: 48, breaks: []string{"S8", "S9", "L2"}, applyPayload: applyUnlessOlder},
-	{name: "ticket taken after the read", seed: 71, breaks: []string{"S9"}, drain: drainUnordered, seeds: 3 * variantSeeds},
+	{name: "ticket taken after the read", seed: 71, breaks: []string{"S9"}, drain: drainUnordered,
+		seeds: 3 * variantSeeds},
 	{name: "no sweep", seed: 93, breaks: []string{"L1", "L2"}, sweepless: true},
 	{name: "no quarantine after a restore", seed: 199, breaks: []string{"S1", "S4"}, hurried: true},
-	{name: "an empty list counts as proof", seed: 2, breaks: []string{"S1", "S17"}, troubles: []string{listEmpty}, remote: func(w *world, c *billing.Client) syncer.Billing {
-		return &credulous{Client: c, w: w, of: func(listed int) bool { return listed == 0 }}
-	}},
-	{name: "a short list counts as proof", seed: 2, breaks: []string{"S1", "S17"}, troubles: []string{listShort, pagesLost, listBehind}, remote: func(w *world, c *billing.Client) syncer.Billing {
-		return &credulous{Client: c, w: w, of: func(int) bool { return true }}
-	}},
-	{name: "a list without keys counts", seed: 6, breaks: []string{"S1", "S17"}, troubles: []string{listKeyless}, remote: func(_ *world, c *billing.Client) syncer.Billing {
-		return &presuming{Client: c, shown: map[string]map[string]string{}}
-	}},
-	{name: "no second look for 15 minutes", seed: 6, breaks: []string{"S1"}, troubles: []string{lateLook}, remote: func(w *world, c *billing.Client) syncer.Billing {
-		return &resting{Client: c, w: w}
-	}},
-	{name: "creates of others do not count", seed: 10, breaks: []string{"S1", "S3"}, amends: true, trigger: keylessAttempts},
+	{name: "an empty list counts as proof", seed: 2, breaks: []string{"S1", "S17"}, troubles: []string{listEmpty},
+		remote: func(w *world, c *billing.Client) syncer.Billing {
+			return &credulous{Client: c, w: w, of: func(listed int) bool { return listed == 0 }}
+		}},
+	{name: "a short list counts as proof", seed: 2, breaks: []string{"S1", "S17"},
+		troubles: []string{listShort, pagesLost, listBehind}, remote: func(w *world, c *billing.Client) syncer.Billing {
+			return &credulous{Client: c, w: w, of: func(int) bool { return true }}
+		}},
+	{name: "a list without keys counts", seed: 6, breaks: []string{"S1", "S17"}, troubles: []string{listKeyless},
+		remote: func(_ *world, c *billing.Client) syncer.Billing {
+			return &presuming{Client: c, shown: map[string]map[string]string{}}
+		}},
+	{name: "no second look for 15 minutes", seed: 6, breaks: []string{"S1"}, troubles: []string{lateLook},
+		remote: func(w *world, c *billing.Client) syncer.Billing {
+			return &resting{Client: c, w: w}
+		}},
+	{name: "creates of others do not count", seed: 10, breaks: []string{"S1", "S3"}, amends: true,
+		trigger: keylessAttempts},
 	{name: "what was told is told for good", seed: 100, breaks: []string{"V5"}, amends: true, trigger: staleTellings},
 	{name: "a class is not settled", seed: 2, breaks: []string{"V6"}, trigger: staleClasses},
-	{name: "a finding about a customer is not settled", seed: 16, breaks: []string{"V6"}, amends: true, trigger: lostTellings},
+	{name: "a finding about a customer is not settled", seed: 16, breaks: []string{"V6"}, amends: true,
+		trigger: lostTellings},
 }
 
 // staleClasses undoes the class that the end of a write stores.
@@ -197,7 +210,8 @@ func (i insistent) RequestMandateLink(ctx context.Context, id string) (connector
 // careless sends updates with the wanted values alone.
 type careless struct{ *billing.Client }
 
-func (c careless) MergeCustomer(fetched connector.RemoteCustomer, last *connector.Customer, want connector.Customer, own []string) (json.RawMessage, bool, error) {
+func (c careless) MergeCustomer(fetched connector.RemoteCustomer, last *connector.Customer, want connector.Customer,
+	own []string) (json.RawMessage, bool, error) {
 	_, changed, err := c.Client.MergeCustomer(fetched, last, want, own)
 	if err != nil || !changed {
 		return nil, changed, err
@@ -221,7 +235,8 @@ func applyAsItComes(p *process, body []byte) int {
 			return err
 		}
 		_, err = reconcile.Observe(tx, reconcile.Observation{
-			CustomerID: textOf(body, "customerId"), Ticket: ticket, Cause: connector.CauseWebhook, CauseID: textOf(body, "eventId"),
+			CustomerID: textOf(body, "customerId"), Ticket: ticket, Cause: connector.CauseWebhook,
+			CauseID: textOf(body, "eventId"),
 			Mandate: &connector.Mandate{ID: textOf(body, "mandateId"), Status: status, ServiceTime: textOf(body, "occurredAt")},
 		})
 		return err
@@ -230,7 +245,8 @@ func applyAsItComes(p *process, body []byte) int {
 		return http.StatusServiceUnavailable
 	}
 	_ = p.ledger.Do(context.Background(), func(tx *state.Tx) error {
-		_, err := tx.Receive(state.Delivery{Key: "event:" + textOf(body, "eventId") + ":", BillingID: textOf(body, "customerId"), Body: body, State: connector.InboxReflected})
+		_, err := tx.Receive(state.Delivery{Key: "event:" + textOf(body, "eventId") + ":",
+			BillingID: textOf(body, "customerId"), Body: body, State: connector.InboxReflected})
 		return err
 	})
 	return http.StatusOK
@@ -304,7 +320,9 @@ func (t *credulous) Customers(ctx context.Context) iter.Seq2[[]connector.RemoteC
 
 func (t *credulous) Customer(ctx context.Context, id string) (connector.RemoteCustomer, error) {
 	if t.listed != nil && !t.listed[id] && t.of(len(t.listed)) {
-		return connector.RemoteCustomer{}, &connector.RemoteError{Op: "read customer", Fault: connector.FaultNotFound, Status: http.StatusNotFound, Detail: "no list has it"}
+		return connector.RemoteCustomer{},
+			&connector.RemoteError{Op: "read customer", Fault: connector.FaultNotFound, Status: http.StatusNotFound,
+				Detail: "no list has it"}
 	}
 	return t.Client.Customer(ctx, id)
 }

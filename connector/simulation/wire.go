@@ -35,7 +35,8 @@ const (
 )
 
 var faults = []fault{
-	faultLostRequest, faultLostResponse, faultLate, faultThrottled, faultBefore, faultAfter, faultHTML, faultTruncated, faultEmpty, faultRevoked,
+	faultLostRequest, faultLostResponse, faultLate, faultThrottled, faultBefore, faultAfter, faultHTML, faultTruncated,
+	faultEmpty, faultRevoked,
 }
 
 // weather is how likely each fault is, and how likely something else happens
@@ -170,7 +171,8 @@ func (c call) String() string {
 // strike draws the fault of a request. It draws even in calm weather, so fewer faults do not change other
 // random choices.
 func (w *world) strike(c call) fault {
-	if at := slices.IndexFunc(w.strikes, func(s strike) bool { return s.op == c.op && (s.id == "" || s.id == c.id) }); at >= 0 && !w.healed {
+	if at := slices.IndexFunc(w.strikes,
+		func(s strike) bool { return s.op == c.op && (s.id == "" || s.id == c.id) }); at >= 0 && !w.healed {
 		defer func() { w.strikes = slices.Delete(w.strikes, at, at+1) }()
 		return w.strikes[at].fault
 	}
@@ -311,7 +313,8 @@ func (w *world) lost(c call, f fault) (*http.Response, error) {
 	}
 	w.fence()
 	<-c.req.Context().Done()
-	w.sleep(time.Duration(c.page) * 17 * time.Microsecond) // pages asked for together are given up together: one order for them, too
+	// pages asked for together are given up together: one order for them, too
+	w.sleep(time.Duration(c.page) * 17 * time.Microsecond)
 	return nil, context.Cause(c.req.Context())
 }
 
@@ -381,7 +384,8 @@ func (p *process) receive(h http.Header, body []byte) (status int) {
 	if p.w.plan.variant.applyPayload != nil {
 		return p.w.plan.variant.applyPayload(p, body)
 	}
-	req := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/webhooks/billing", bytes.NewReader(body))
+	req := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/webhooks/billing",
+		bytes.NewReader(body))
 	req.Header = h.Clone()
 	rec := httptest.NewRecorder()
 	p.hooks.ServeHTTP(rec, req)

@@ -136,9 +136,13 @@ var errDead = errors.New("the process is dead")
 // newWorld makes a world by plan in a folder of its own.
 func newWorld(p plan, dir string, template template) (*world, error) {
 	w := &world{
-		plan: p, dir: dir, path: filepath.Join(dir, "ledger.db"), key: template.key, counts: map[string]int{}, newest: map[string]string{}, held: map[string]*int{},
-		books: &books{connection: connection, tells: p.seed%2 == 0}, second: &books{connection: secondConnection, tells: p.seed%4 < 2}, // both, one or neither
-		steps: rand.New(rand.NewPCG(p.seed, 1)), wires: rand.New(rand.NewPCG(p.seed, 2)), minds: rand.New(rand.NewPCG(p.seed, 3)), echoes: rand.New(rand.NewPCG(p.seed, 6)), cuts: rand.New(rand.NewPCG(p.seed, 15)), journeys: rand.New(rand.NewPCG(p.seed, 17)),
+		plan: p, dir: dir, path: filepath.Join(dir, "ledger.db"), key: template.key, counts: map[string]int{},
+		newest: map[string]string{}, held: map[string]*int{},
+		books:  &books{connection: connection, tells: p.seed%2 == 0},
+		second: &books{connection: secondConnection, tells: p.seed%4 < 2}, // both, one or neither
+		steps:  rand.New(rand.NewPCG(p.seed, 1)), wires: rand.New(rand.NewPCG(p.seed, 2)),
+		minds: rand.New(rand.NewPCG(p.seed, 3)), echoes: rand.New(rand.NewPCG(p.seed, 6)),
+		cuts: rand.New(rand.NewPCG(p.seed, 15)), journeys: rand.New(rand.NewPCG(p.seed, 17)),
 	}
 	w.hash, w.logger = fnvStart, newLogger(w)
 	if err := statetest.Copy(template.ledger, w.path); err != nil {
@@ -185,7 +189,9 @@ func (w *world) subscribe() error {
 	if err != nil {
 		return err
 	}
-	_, err = client.Subscribe(context.Background(), billing.Subscription{URL: publicHook, Events: []string{"customer", "dd-mandate"}, Name: "payersync"}, billing.SetUp{Keep: func(connector.Secret) error { return nil }})
+	_, err = client.Subscribe(context.Background(),
+		billing.Subscription{URL: publicHook, Events: []string{"customer", "dd-mandate"}, Name: "payersync"},
+		billing.SetUp{Keep: func(connector.Secret) error { return nil }})
 	return err
 }
 
@@ -196,7 +202,8 @@ func (w *world) client(base http.RoundTripper, retries int) (*billing.Client, er
 		BaseURL: "http://localhost/api", ClientID: "sandbox", ClientSecret: connector.NewSecret("sandbox-secret"),
 		RedirectURL: "https://app.example.com/signed", Dialect: dialect, Now: w.now,
 		HTTP: transport.New(transport.Options{
-			Base: base, Retries: retries, RatePerSecond: w.plan.rate, Now: w.now, Rand: rand.New(rand.NewPCG(w.plan.seed, 4)), Logger: w.logger,
+			Base: base, Retries: retries, RatePerSecond: w.plan.rate, Now: w.now, Rand: rand.New(rand.NewPCG(w.plan.seed, 4)),
+			Logger: w.logger,
 		}),
 	})
 }
@@ -230,7 +237,8 @@ func (p *process) open() (err error) {
 	if err := w.plan.variant.unspoil(w.path); err != nil {
 		return err
 	}
-	if p.ledger, err = state.Open(context.Background(), state.Options{Path: w.path, KeyFile: w.key, Now: w.now, Commit: p.commit}); err != nil {
+	if p.ledger, err = state.Open(context.Background(),
+		state.Options{Path: w.path, KeyFile: w.key, Now: w.now, Commit: p.commit}); err != nil {
 		return fmt.Errorf("open the ledger: %w", err)
 	}
 	if err := w.plan.variant.spoil(w.path); err != nil {
@@ -258,11 +266,13 @@ func (p *process) open() (err error) {
 }
 
 func (p *process) openHooks() error {
-	verifier, err := billing.NewVerifier(billing.Signature{Header: "X-Signature", Secrets: []connector.Secret{p.w.service.WebhookSecret()}})
+	verifier, err := billing.NewVerifier(billing.Signature{Header: "X-Signature",
+		Secrets: []connector.Secret{p.w.service.WebhookSecret()}})
 	if err != nil {
 		return err
 	}
-	s, err := server.New(server.Config{Ledger: p.ledger, Keys: server.Keys{Verifier: verifier}, Events: billing.DefaultEventPaths(), Path: "/webhooks/billing", Now: p.w.now})
+	s, err := server.New(server.Config{Ledger: p.ledger, Keys: server.Keys{Verifier: verifier},
+		Events: billing.DefaultEventPaths(), Path: "/webhooks/billing", Now: p.w.now})
 	if err != nil {
 		return err
 	}
@@ -433,7 +443,8 @@ func (w *world) violate(invariant, format string, args ...any) {
 	v := violation{invariant: invariant, detail: fmt.Sprintf(format, args...)}
 	w.mu.Lock()
 	v.at = len(w.log)
-	known := slices.ContainsFunc(w.bad, func(b violation) bool { return b.invariant == v.invariant && b.detail == v.detail })
+	known := slices.ContainsFunc(w.bad,
+		func(b violation) bool { return b.invariant == v.invariant && b.detail == v.detail })
 	if !known {
 		w.bad = append(w.bad, v)
 	}

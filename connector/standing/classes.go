@@ -18,14 +18,16 @@ func place(f state.Standing, now time.Time) Standing {
 	case f.Left:
 		return noPayer(f)
 	case told.Reason != "":
-		return Standing{Class: Conflict, Who: helps(told.Reason), Since: told.Since, Reason: told.Reason, Sentence: told.Reason.Sentence(), Cure: told.Reason.Next()}
+		return Standing{Class: Conflict, Who: helps(told.Reason), Since: told.Since, Reason: told.Reason,
+			Sentence: told.Reason.Sentence(), Cure: told.Reason.Next()}
 	case f.BillingID == "" || f.LinkState != connector.LinkLinked:
 		return absent(f)
 	case m.ID == "":
 		return unasked(f)
 	case m.Status == connector.MandateActive && now.Sub(m.LastSeen) > LookEvery:
-		return Standing{Class: Unlooked, Who: Operator, Since: m.LastSeen, Sentence: "The mandate was active when payersync last read it, and payersync has not read it since.",
-			Cure: "Start the service, or a sweep.", Ends: endsByRead}
+		return Standing{Class: Unlooked, Who: Operator, Since: m.LastSeen,
+			Sentence: "The mandate was active when payersync last read it, and payersync has not read it since.",
+			Cure:     "Start the service, or a sweep.", Ends: endsByRead}
 	case m.Status == connector.MandateActive:
 		return debitable(f, now)
 	case m.Status.Underway():
@@ -35,7 +37,9 @@ func place(f state.Standing, now time.Time) Standing {
 	case m.Status == connector.MandateCancelled:
 		return cancelled(f)
 	}
-	return unless(f.LetBe, Standing{Class: Unknown, Who: helps(connector.ReasonStatusUnknown), Since: m.Since, Reason: connector.ReasonStatusUnknown, Sentence: connector.ReasonStatusUnknown.Sentence(), Cure: connector.ReasonStatusUnknown.Next()})
+	return unless(f.LetBe, Standing{Class: Unknown, Who: helps(connector.ReasonStatusUnknown), Since: m.Since,
+		Reason: connector.ReasonStatusUnknown, Sentence: connector.ReasonStatusUnknown.Sentence(),
+		Cure: connector.ReasonStatusUnknown.Next()})
 }
 
 // lives reports whether a mandate is, or can become, active: it waits for a signature, is signed, active, or
@@ -44,9 +48,12 @@ func lives(m state.StandingMandate) bool { return m.ID != "" && m.Status != conn
 
 // conflicts are the reasons for which the record's customer is uncertain.
 var conflicts = map[connector.Reason]bool{
-	connector.ReasonCustomerMissing: true, connector.ReasonKeyDoubled: true, connector.ReasonKeyRemoved: true, connector.ReasonOtherKey: true,
-	connector.ReasonKeyChanged: true, connector.ReasonKeyShared: true, connector.ReasonKeyDisputed: true, connector.ReasonLikeness: true,
-	connector.ReasonRenumbered: true, connector.ReasonEnteredTwice: true, connector.ReasonUnlinked: true, connector.ReasonAnswerMismatch: true,
+	connector.ReasonCustomerMissing: true, connector.ReasonKeyDoubled: true, connector.ReasonKeyRemoved: true,
+	connector.ReasonOtherKey:   true,
+	connector.ReasonKeyChanged: true, connector.ReasonKeyShared: true, connector.ReasonKeyDisputed: true,
+	connector.ReasonLikeness:   true,
+	connector.ReasonRenumbered: true, connector.ReasonEnteredTwice: true, connector.ReasonUnlinked: true,
+	connector.ReasonAnswerMismatch: true,
 }
 
 // conflictOf returns a record's conflict. A conflict of its customer comes before one of the record itself.
@@ -79,7 +86,8 @@ func leaving(f state.Standing) time.Time {
 
 func leftBehind(f state.Standing) Standing {
 	r := connector.ReasonLeftWithMandate
-	s := Standing{Class: LeftBehind, Step: stillOf(f.Mandate.Status), Who: You, Since: leaving(f), Reason: r, Sentence: r.Sentence(), Cure: r.Next()}
+	s := Standing{Class: LeftBehind, Step: stillOf(f.Mandate.Status), Who: You, Since: leaving(f), Reason: r,
+		Sentence: r.Sentence(), Cure: r.Next()}
 	s.Note = fmt.Sprintf("Its mandate is %s.", f.Mandate.Status.Label())
 	if f.Stays {
 		s.Who, s.Cure = Nobody, "Nothing: a person decided that the mandate stays. A new finding appears if the record returns and is removed again."
@@ -127,7 +135,8 @@ func noPayer(f state.Standing) Standing {
 func absent(f state.Standing) Standing {
 	for _, told := range f.Told[:2] {
 		if told.Reason != "" {
-			return Standing{Class: Absent, Who: helps(told.Reason), Since: told.Since, Reason: told.Reason, Sentence: told.Reason.Sentence(), Cure: told.Reason.Next()}
+			return Standing{Class: Absent, Who: helps(told.Reason), Since: told.Since, Reason: told.Reason,
+				Sentence: told.Reason.Sentence(), Cure: told.Reason.Next()}
 		}
 	}
 	s := Standing{Class: Absent, Who: Operator}
@@ -137,7 +146,8 @@ func absent(f state.Standing) Standing {
 	case f.Sending == connector.ChangePending:
 		s.Sentence, s.Cure, s.Ends = "A plan lists its change, but payersync has not sent it yet.", Planned, endsByPlan
 	case f.Sending != "":
-		s.Sentence, s.Cure = "payersync sent a request, and its outcome is unknown.", "Nothing: the next run checks this by itself."
+		s.Sentence, s.Cure = "payersync sent a request, and its outcome is unknown.",
+			"Nothing: the next run checks this by itself."
 	case f.BillingID != "":
 		s.Sentence, s.Cure = "payersync has not confirmed its customer yet.", "Nothing: the next run reads it."
 	default:
@@ -159,9 +169,12 @@ func unasked(f state.Standing) Standing {
 	told := f.Told[2]
 	switch {
 	case told.Reason == connector.ReasonOutcomeUnknown || f.Asking != "":
-		return Standing{Class: Unasked, Step: UnderWay, Who: Nobody, Since: told.Since, Sentence: strings.TrimSpace("payersync is requesting a mandate. " + f.Awaited), Cure: "Nothing: the next run continues."}
+		return Standing{Class: Unasked, Step: UnderWay, Who: Nobody, Since: told.Since,
+			Sentence: strings.TrimSpace("payersync is requesting a mandate. " + f.Awaited),
+			Cure:     "Nothing: the next run continues."}
 	case told.Reason != "":
-		return Standing{Class: Unasked, Step: Refused, Who: helps(told.Reason), Since: told.Since, Reason: told.Reason, Sentence: told.Reason.Sentence(), Cure: told.Reason.Next()}
+		return Standing{Class: Unasked, Step: Refused, Who: helps(told.Reason), Since: told.Since, Reason: told.Reason,
+			Sentence: told.Reason.Sentence(), Cure: told.Reason.Next()}
 	}
 	return NotAsked(f.Unasked)
 }
@@ -172,12 +185,15 @@ func NotAsked(u state.Unasked) Standing {
 	switch u.Why {
 	case connector.UnaskedNoEmail:
 		s.Step, s.Who = NoEmail, Books
-		s.Sentence, s.Cure, s.Ends = "No contact has an e-mail address, so payersync requests no mandate.", "Enter an e-mail address in the accounting system, or request a mandate.", endsByRequest
+		s.Sentence, s.Cure, s.Ends = "No contact has an e-mail address, so payersync requests no mandate.",
+			"Enter an e-mail address in the accounting system, or request a mandate.", endsByRequest
 	case connector.UnaskedPerson:
-		s.Sentence, s.Cure, s.Ends = "A person decided to request no mandate from this payer.", "If that is intended, nothing. Otherwise, take the decision back.", endsByRule
+		s.Sentence, s.Cure, s.Ends = "A person decided to request no mandate from this payer.",
+			"If that is intended, nothing. Otherwise, take the decision back.", endsByRule
 	case connector.UnaskedRule:
 		s.Sentence = fmt.Sprintf("payersync requests no mandate from this payer: %s.", connector.AskingRule("", u.Line))
-		s.Cure, s.Ends = "If that is intended, nothing. For more payers, change the rule. For this payer alone, request one.", endsByAsking
+		s.Cure, s.Ends = "If that is intended, nothing. For more payers, change the rule. For this payer alone, request one.",
+			endsByAsking
 	default:
 		s.Who, s.Sentence, s.Cure, s.Ends = Operator, "payersync has not requested a mandate yet.", "Start a run.", endsByRun
 	}
@@ -185,7 +201,8 @@ func NotAsked(u state.Unasked) Standing {
 }
 
 func signed(m state.StandingMandate, now time.Time) Standing {
-	s := Standing{Class: Signed, Who: Bank, Since: m.Since, Sentence: "The payer has signed. The bank now decides.", Cure: "Nothing."}
+	s := Standing{Class: Signed, Who: Bank, Since: m.Since, Sentence: "The payer has signed. The bank now decides.",
+		Cure: "Nothing."}
 	if m.Status == connector.MandateMigrating { // it takes as long as the other provider needs
 		s.Sentence = "The mandate is moving here from another provider. The payer cannot be debited yet."
 		s.Cure = "Nothing. If this takes long, ask the billing service for the reason."
@@ -247,11 +264,13 @@ func awaiting(f state.Standing) Standing {
 	switch {
 	case !HoldsLink(f.Mandate):
 		s.Reason = connector.ReasonLinkLost
-		s.Step, s.Who, s.Sentence, s.Cure = LinkLost, You, connector.ReasonLinkLost.Sentence(), connector.ReasonLinkLost.Next()
+		s.Step, s.Who, s.Sentence, s.Cure = LinkLost, You, connector.ReasonLinkLost.Sentence(),
+			connector.ReasonLinkLost.Next()
 		return unless(f.LetBe, s)
 	case stop != nil && stop.Why == state.StopBounced:
 		s.Reason = connector.ReasonAddressBounced
-		s.Step, s.Who, s.Sentence, s.Cure = Bounced, Books, "The e-mail address does not exist, or accepts no letters.", "Correct it in the accounting system."
+		s.Step, s.Who, s.Sentence, s.Cure = Bounced, Books, "The e-mail address does not exist, or accepts no letters.",
+			"Correct it in the accounting system."
 	case !IsPayer(f), hasSecond(f):
 		s.Step = Stopped
 		s.Who, s.Reason, s.Sentence, s.Cure = stoppedBy(f)
@@ -264,7 +283,8 @@ func awaiting(f state.Standing) Standing {
 		s.Step, s.Who, s.Cure = Sent, Payer, "Wait, or call the payer."
 		s.Sentence = fmt.Sprintf("The payer was sent the signing link %s, and has not signed.", often(times))
 	default:
-		s.Step, s.Who, s.Sentence, s.Cure = NotSent, You, "Nobody has sent the signing link to the payer.", "See the plan of letters for the date of the letter, or send it yourself."
+		s.Step, s.Who, s.Sentence, s.Cure = NotSent, You, "Nobody has sent the signing link to the payer.",
+			"See the plan of letters for the date of the letter, or send it yourself."
 		s.Ends = endsByHand
 	}
 	if f.Letters.Unclear > 0 {
@@ -329,7 +349,8 @@ func unless(letBe bool, s Standing) Standing {
 func debitable(f state.Standing, now time.Time) Standing {
 	s := Standing{Class: Debitable, Who: Nobody, Since: f.Mandate.Since, Sentence: "Can be debited.", Cure: "Nothing."}
 	if s.Dormant = !s.Since.AddDate(0, DormantAfter, 0).After(now); s.Dormant {
-		s.Note = fmt.Sprintf("The mandate has not changed for %d months or more. Banks may cancel unused mandates.", DormantAfter)
+		s.Note = fmt.Sprintf("The mandate has not changed for %d months or more. Banks may cancel unused mandates.",
+			DormantAfter)
 	}
 	for _, told := range f.Told[:2] {
 		if told.Reason != "" {

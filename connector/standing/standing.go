@@ -211,7 +211,8 @@ func WithoutExpired(f state.Standing, now time.Time, valid time.Duration) state.
 // CanBeInvited reports whether the payer may get its signing link, by letter or hand-over: it is in the class
 // Awaiting, and nothing is in doubt. Step says whether a person stopped it.
 func CanBeInvited(f state.Standing) bool {
-	return IsPayer(f) && !hasSecond(f) && HoldsLink(f.Mandate) && !f.LetBe && f.LinkState == connector.LinkLinked && conflictOf(f).Reason == ""
+	return IsPayer(f) && !hasSecond(f) && HoldsLink(f.Mandate) && !f.LetBe && f.LinkState == connector.LinkLinked &&
+		conflictOf(f).Reason == ""
 }
 
 // Of returns the class of a record at the time now.

@@ -21,9 +21,11 @@ func ago(days float64) time.Time { return now.Add(-time.Duration(days * 24 * flo
 // active is a payer who can be debited.
 func active() state.Standing {
 	return state.Standing{
-		RecordID: state.RecordID{Connection: "acme", SourceID: "A1"}, State: connector.RecordActive, Decision: state.Included, ChangedAt: ago(90),
+		RecordID: state.RecordID{Connection: "acme", SourceID: "A1"}, State: connector.RecordActive, Decision: state.Included,
+		ChangedAt: ago(90),
 		LinkState: connector.LinkLinked, BillingID: "b1", InOrder: true,
-		Mandate: state.StandingMandate{ID: "m1", Status: connector.MandateActive, Since: ago(40), FirstSeen: ago(80), LastSeen: ago(0.1), HasLink: true, LinkAt: ago(80)},
+		Mandate: state.StandingMandate{ID: "m1", Status: connector.MandateActive, Since: ago(40), FirstSeen: ago(80),
+			LastSeen: ago(0.1), HasLink: true, LinkAt: ago(80)},
 	}
 }
 
@@ -80,7 +82,8 @@ func TestAPayerUnderANewNumberIsOneTask(t *testing.T) {
 	f := active()
 	f.Left, f.Succeeded = true, true
 	told(0, connector.ReasonLeftWithMandate)(&f)
-	if got := standing.Of(f, now); got.Class != standing.LeftBehind || got.Who != standing.Nobody || !strings.Contains(got.Cure, "new number") {
+	if got := standing.Of(f, now); got.Class != standing.LeftBehind || got.Who != standing.Nobody ||
+		!strings.Contains(got.Cure, "new number") {
 		t.Errorf("the old record stands %+v, and its task is told with the new one", got)
 	}
 	told(1, connector.ReasonForeignChange)(&f)
@@ -103,82 +106,142 @@ func TestEachRecordIsInTheClassThatFitsFirst(t *testing.T) {
 		says  string // part of the sentence, or of the note
 	}{
 		{"active, seen lately", active, nil, "A", "", standing.Nobody, 40, "Can be debited"},
-		{"active, and its record cannot be sent as it is", active, changes{told(0, connector.ReasonEmailMalformed), func(f *state.Standing) { f.Decision = state.Held }}, "A", "", standing.Books, 40, "not well formed"},
-		{"active for 23 months", active, changes{func(f *state.Standing) { f.Mandate.Since = now.AddDate(0, -23, 0) }}, "A", "", standing.Nobody, 700, "Banks may cancel"},
-		{"active for a day less", active, changes{func(f *state.Standing) { f.Mandate.Since = now.AddDate(0, -23, 1) }}, "A", "", standing.Nobody, 699, ""},
-		{"seen 26 hours ago", active, changes{func(f *state.Standing) { f.Mandate.LastSeen = now.Add(-26 * time.Hour) }}, "A", "", standing.Nobody, 40, "Can be"},
-		{"not seen for longer", active, changes{func(f *state.Standing) { f.Mandate.LastSeen = now.Add(-26*time.Hour - time.Second) }}, "B", "", standing.Operator, 1, "has not read it since"},
-		{"signed last Friday", active, changes{status(connector.MandatePending, 7)}, "C", "", standing.Bank, 7, "The bank now decides"},
-		{"signed the Thursday before", active, changes{status(connector.MandatePending, 8)}, "C", "", standing.Bank, 8, "more than 5 working days"},
+		{"active, and its record cannot be sent as it is", active,
+			changes{told(0, connector.ReasonEmailMalformed), func(f *state.Standing) { f.Decision = state.Held }}, "A", "",
+			standing.Books, 40, "not well formed"},
+		{"active for 23 months", active, changes{func(f *state.Standing) { f.Mandate.Since = now.AddDate(0, -23, 0) }}, "A",
+			"", standing.Nobody, 700, "Banks may cancel"},
+		{"active for a day less", active, changes{func(f *state.Standing) { f.Mandate.Since = now.AddDate(0, -23, 1) }}, "A",
+			"", standing.Nobody, 699, ""},
+		{"seen 26 hours ago", active, changes{func(f *state.Standing) { f.Mandate.LastSeen = now.Add(-26 * time.Hour) }}, "A",
+			"", standing.Nobody, 40, "Can be"},
+		{"not seen for longer", active,
+			changes{func(f *state.Standing) { f.Mandate.LastSeen = now.Add(-26*time.Hour - time.Second) }}, "B", "",
+			standing.Operator, 1, "has not read it since"},
+		{"signed last Friday", active, changes{status(connector.MandatePending, 7)}, "C", "", standing.Bank, 7,
+			"The bank now decides"},
+		{"signed the Thursday before", active, changes{status(connector.MandatePending, 8)}, "C", "", standing.Bank, 8,
+			"more than 5 working days"},
 		{"not sent", waiting, nil, "D", standing.NotSent, standing.You, 5, "Nobody has sent"},
-		{"sent twice", waiting, changes{func(f *state.Standing) { f.Letters.Sent, f.Handed.Times = 1, 1 }}, "D", standing.Sent, standing.Payer, 5, "2 times"},
-		{"a letter that may have arrived", waiting, changes{func(f *state.Standing) { f.Letters.Unclear = 1 }}, "D", standing.Sent, standing.Payer, 5, "does not know whether 1 letter arrived"},
-		{"stopped by a person", waiting, changes{func(f *state.Standing) { f.Stop = &state.LetterStop{Why: "person", UntilOn: "2026-12-01"} }}, "D", standing.Stopped, standing.You, 5, "until 2026-12-01"},
-		{"opted out", waiting, changes{func(f *state.Standing) { f.Barred = &state.LetterStop{Why: "opted_out"} }}, "D", standing.Stopped, standing.You, 5, "asked for no more letters"},
+		{"sent twice", waiting, changes{func(f *state.Standing) { f.Letters.Sent, f.Handed.Times = 1, 1 }}, "D",
+			standing.Sent, standing.Payer, 5, "2 times"},
+		{"a letter that may have arrived", waiting, changes{func(f *state.Standing) { f.Letters.Unclear = 1 }}, "D",
+			standing.Sent, standing.Payer, 5, "does not know whether 1 letter arrived"},
+		{"stopped by a person", waiting,
+			changes{func(f *state.Standing) { f.Stop = &state.LetterStop{Why: "person", UntilOn: "2026-12-01"} }}, "D",
+			standing.Stopped, standing.You, 5, "until 2026-12-01"},
+		{"opted out", waiting, changes{func(f *state.Standing) { f.Barred = &state.LetterStop{Why: "opted_out"} }}, "D",
+			standing.Stopped, standing.You, 5, "asked for no more letters"},
 		{"bounced, and stopped", waiting, changes{func(f *state.Standing) {
 			f.Stop, f.Barred = &state.LetterStop{Why: "person"}, &state.LetterStop{Why: "bounced"}
 		}}, "D", standing.Bounced, standing.Books, 5, "does not exist"},
-		{"its record cannot be sent as it is", waiting, changes{told(0, connector.ReasonNameMissing), func(f *state.Standing) { f.Decision = state.Held }}, "D", standing.Stopped, standing.Books, 5, "no name"},
-		{"its payer has a second customer", waiting, changes{told(state.ToldDuplicate, connector.ReasonDuplicateCustomer)}, "D", standing.Stopped, standing.You, 5, "a second customer"},
-		{"it has a second customer, and can be debited", active, changes{told(state.ToldDuplicate, connector.ReasonDuplicateCustomer)}, "A", "", standing.You, 40, "Can be debited"},
-		{"its customer is not in order", waiting, changes{func(f *state.Standing) { f.InOrder = false }}, "D", standing.Stopped, standing.Nobody, 5, "not confirmed"},
-		{"no link", waiting, changes{func(f *state.Standing) { f.Mandate.HasLink = false }}, "D", standing.LinkLost, standing.You, 5, "no signing link"},
-		{"no link, and a person lets it be", waiting, changes{func(f *state.Standing) { f.Mandate.HasLink, f.LetBe = false, true }}, "D", standing.LinkLost, standing.Nobody, 5, "no signing link"},
-		{"its payer is let be", waiting, changes{func(f *state.Standing) { f.LetBe = true }}, "D", standing.Stopped, standing.Nobody, 5, "leave it as it is"},
-		{"a link from before", waiting, changes{func(f *state.Standing) { f.Mandate.LinkAt = ago(6) }}, "D", standing.LinkLost, standing.You, 5, "no signing link"},
-		{"cancelled by others", active, changes{status(connector.MandateCancelled, 2)}, "E", "", standing.You, 2, "The payer, the bank or a colleague"},
+		{"its record cannot be sent as it is", waiting,
+			changes{told(0, connector.ReasonNameMissing), func(f *state.Standing) { f.Decision = state.Held }}, "D",
+			standing.Stopped, standing.Books, 5, "no name"},
+		{"its payer has a second customer", waiting, changes{told(state.ToldDuplicate, connector.ReasonDuplicateCustomer)},
+			"D", standing.Stopped, standing.You, 5, "a second customer"},
+		{"it has a second customer, and can be debited", active,
+			changes{told(state.ToldDuplicate, connector.ReasonDuplicateCustomer)}, "A", "", standing.You, 40, "Can be debited"},
+		{"its customer is not in order", waiting, changes{func(f *state.Standing) { f.InOrder = false }}, "D",
+			standing.Stopped, standing.Nobody, 5, "not confirmed"},
+		{"no link", waiting, changes{func(f *state.Standing) { f.Mandate.HasLink = false }}, "D", standing.LinkLost,
+			standing.You, 5, "no signing link"},
+		{"no link, and a person lets it be", waiting,
+			changes{func(f *state.Standing) { f.Mandate.HasLink, f.LetBe = false, true }}, "D", standing.LinkLost,
+			standing.Nobody, 5, "no signing link"},
+		{"its payer is let be", waiting, changes{func(f *state.Standing) { f.LetBe = true }}, "D", standing.Stopped,
+			standing.Nobody, 5, "leave it as it is"},
+		{"a link from before", waiting, changes{func(f *state.Standing) { f.Mandate.LinkAt = ago(6) }}, "D",
+			standing.LinkLost, standing.You, 5, "no signing link"},
+		{"cancelled by others", active, changes{status(connector.MandateCancelled, 2)}, "E", "", standing.You, 2,
+			"The payer, the bank or a colleague"},
 		{"cancelled by us", active, changes{status(connector.MandateCancelled, 2), func(f *state.Standing) {
 			f.Mandate.Ended = state.Ended{Cause: connector.CauseCancel, Actor: "ada", Why: "moved away"}
 		}}, "E", "", standing.You, 2, `We cancelled the mandate: ada, "moved away".`},
-		{"cancelled, and a person lets it be", active, changes{status(connector.MandateCancelled, 2), func(f *state.Standing) { f.LetBe = true }}, "E", "", standing.Nobody, 2, "cancelled"},
-		{"not planned lately", active, changes{without}, "F", standing.NotWished, standing.Operator, 90, "has not requested a mandate yet"},
-		{"a rule that does not ask", active, changes{without, unasked(state.Unasked{Why: connector.UnaskedRule, Line: 33})}, "F", standing.NotWished, standing.Nobody, 90, "from this payer: line 33 of the mapping"},
-		{"no rule", active, changes{without, unasked(state.Unasked{Why: connector.UnaskedRule})}, "F", standing.NotWished, standing.Nobody, 90, "no rule mandate.request"},
-		{"no e-mail address", active, changes{without, unasked(state.Unasked{Why: connector.UnaskedNoEmail, Line: 33})}, "F", standing.NoEmail, standing.Books, 90, "No contact has an e-mail address"},
-		{"a person does not ask", active, changes{without, unasked(state.Unasked{Why: connector.UnaskedPerson})}, "F", standing.NotWished, standing.Nobody, 90, "A person decided"},
+		{"cancelled, and a person lets it be", active,
+			changes{status(connector.MandateCancelled, 2), func(f *state.Standing) { f.LetBe = true }}, "E", "", standing.Nobody,
+			2, "cancelled"},
+		{"not planned lately", active, changes{without}, "F", standing.NotWished, standing.Operator, 90,
+			"has not requested a mandate yet"},
+		{"a rule that does not ask", active, changes{without, unasked(state.Unasked{Why: connector.UnaskedRule, Line: 33})},
+			"F", standing.NotWished, standing.Nobody, 90, "from this payer: line 33 of the mapping"},
+		{"no rule", active, changes{without, unasked(state.Unasked{Why: connector.UnaskedRule})}, "F", standing.NotWished,
+			standing.Nobody, 90, "no rule mandate.request"},
+		{"no e-mail address", active, changes{without, unasked(state.Unasked{Why: connector.UnaskedNoEmail, Line: 33})}, "F",
+			standing.NoEmail, standing.Books, 90, "No contact has an e-mail address"},
+		{"a person does not ask", active, changes{without, unasked(state.Unasked{Why: connector.UnaskedPerson})}, "F",
+			standing.NotWished, standing.Nobody, 90, "A person decided"},
 		{"a request has no answer", active, changes{without, func(f *state.Standing) {
 			f.Told[2].Reason, f.Awaited = connector.ReasonOutcomeUnknown, "It is made again at 10:45."
 		}}, "F", standing.UnderWay, standing.Nobody, 90, "requesting a mandate. It is made again at 10:45."},
-		{"a request is planned", active, changes{without, func(f *state.Standing) { f.Asking = connector.ChangePending }}, "F", standing.UnderWay, standing.Nobody, 90, "requesting a mandate"},
-		{"a request was refused", active, changes{without, told(2, connector.ReasonLinkRefused)}, "F", standing.Refused, standing.You, 3, "refused to make a signing link"},
+		{"a request is planned", active, changes{without, func(f *state.Standing) { f.Asking = connector.ChangePending }},
+			"F", standing.UnderWay, standing.Nobody, 90, "requesting a mandate"},
+		{"a request was refused", active, changes{without, told(2, connector.ReasonLinkRefused)}, "F", standing.Refused,
+			standing.You, 3, "refused to make a signing link"},
 		{"left out", active, changes{left, away}, "F", standing.NoPayer, standing.Nobody, 90, "Excluded"},
-		{"archived", active, changes{left, away, func(f *state.Standing) { f.State = connector.RecordArchived }, told(0, connector.ReasonRecordGone)}, "F", standing.NoPayer, standing.You, 3, "archived in the accounting system"},
-		{"shown no more", active, changes{away, func(f *state.Standing) { f.Left = true }}, "F", standing.NoPayer, standing.Nobody, 90, "no longer lists it"},
-		{"given up", active, changes{left, away, func(f *state.Standing) { f.GivenUp = true }}, "F", standing.NoPayer, standing.Nobody, 90, "gave it up"},
-		{"merged", active, changes{left, away, func(f *state.Standing) { f.MergedTo = "A2" }}, "F", standing.NoPayer, standing.Nobody, 90, "merged it into record A2"},
-		{"forgotten", active, changes{left, away, func(f *state.Standing) { f.State = state.RecordForgotten }}, "F", standing.NoPayer, standing.Nobody, 90, "forgotten"},
-		{"left with a cancelled mandate", active, changes{left, status(connector.MandateCancelled, 2)}, "F", standing.NoPayer, standing.Nobody, 90, "Excluded"},
-		{"left, and the customer is gone too", active, changes{left, func(f *state.Standing) { f.Missing = true }}, "F", standing.NoPayer, standing.Nobody, 90, "Excluded"},
-		{"not planned", active, changes{away, func(f *state.Standing) { f.Decision = "" }}, "G", "", standing.Operator, 90, "No plan"},
-		{"planned", active, changes{away, func(f *state.Standing) { f.Sending = connector.ChangePending }}, "G", "", standing.Operator, 90, "not sent it yet"},
-		{"sent, without an answer", active, changes{away, func(f *state.Standing) { f.Sending = connector.ChangeUnknown }}, "G", "", standing.Operator, 90, "outcome is unknown"},
+		{"archived", active, changes{left, away, func(f *state.Standing) { f.State = connector.RecordArchived },
+			told(0, connector.ReasonRecordGone)}, "F", standing.NoPayer, standing.You, 3, "archived in the accounting system"},
+		{"shown no more", active, changes{away, func(f *state.Standing) { f.Left = true }}, "F", standing.NoPayer,
+			standing.Nobody, 90, "no longer lists it"},
+		{"given up", active, changes{left, away, func(f *state.Standing) { f.GivenUp = true }}, "F", standing.NoPayer,
+			standing.Nobody, 90, "gave it up"},
+		{"merged", active, changes{left, away, func(f *state.Standing) { f.MergedTo = "A2" }}, "F", standing.NoPayer,
+			standing.Nobody, 90, "merged it into record A2"},
+		{"forgotten", active, changes{left, away, func(f *state.Standing) { f.State = state.RecordForgotten }}, "F",
+			standing.NoPayer, standing.Nobody, 90, "forgotten"},
+		{"left with a cancelled mandate", active, changes{left, status(connector.MandateCancelled, 2)}, "F", standing.NoPayer,
+			standing.Nobody, 90, "Excluded"},
+		{"left, and the customer is gone too", active, changes{left, func(f *state.Standing) { f.Missing = true }}, "F",
+			standing.NoPayer, standing.Nobody, 90, "Excluded"},
+		{"not planned", active, changes{away, func(f *state.Standing) { f.Decision = "" }}, "G", "", standing.Operator, 90,
+			"No plan"},
+		{"planned", active, changes{away, func(f *state.Standing) { f.Sending = connector.ChangePending }}, "G", "",
+			standing.Operator, 90, "not sent it yet"},
+		{"sent, without an answer", active, changes{away, func(f *state.Standing) { f.Sending = connector.ChangeUnknown }},
+			"G", "", standing.Operator, 90, "outcome is unknown"},
 		{"nothing planned", active, changes{away}, "G", "", standing.Operator, 90, "has no customer for it yet"},
-		{"not confirmed", active, changes{func(f *state.Standing) { f.LinkState = connector.LinkCreating }}, "G", "", standing.Operator, 90, "not confirmed"},
+		{"not confirmed", active, changes{func(f *state.Standing) { f.LinkState = connector.LinkCreating }}, "G", "",
+			standing.Operator, 90, "not confirmed"},
 		{"no name", active, changes{away, told(0, connector.ReasonNameMissing)}, "G", "", standing.Books, 3, "no name"},
-		{"a rule of the mapping fails", active, changes{away, told(0, connector.ReasonMappingFailed)}, "G", "", standing.Operator, 3, "mapping"},
-		{"refused", active, changes{away, told(1, connector.ReasonRejected)}, "G", "", standing.You, 3, "refused the customer"},
-		{"somebody has its key", active, changes{func(f *state.Standing) { f.Contested = true }}, "H", "", standing.Books, 90, "same key"},
-		{"the key changed", active, changes{told(0, connector.ReasonKeyChanged)}, "H", "", standing.Books, 3, "key of a linked record"},
-		{"a likeness", active, changes{away, told(1, connector.ReasonLikeness)}, "H", "", standing.You, 3, "may be this payer"},
-		{"missing there", active, changes{func(f *state.Standing) { f.Missing, f.LinkState = true, connector.LinkMissing }}, "H", "", standing.You, 90, "no longer exists"},
-		{"let go of", active, changes{func(f *state.Standing) { f.Unlinking = true }}, "H", "", standing.You, 90, "unlinked this record"},
-		{"conflict", active, changes{func(f *state.Standing) { f.LinkState = connector.LinkConflict }}, "H", "", standing.You, 90, "another record's key"},
-		{"moved from another provider", active, changes{status(connector.MandateMigrating, 30)}, "C", "", standing.Bank, 30, "another provider"},
+		{"a rule of the mapping fails", active, changes{away, told(0, connector.ReasonMappingFailed)}, "G", "",
+			standing.Operator, 3, "mapping"},
+		{"refused", active, changes{away, told(1, connector.ReasonRejected)}, "G", "", standing.You, 3,
+			"refused the customer"},
+		{"somebody has its key", active, changes{func(f *state.Standing) { f.Contested = true }}, "H", "", standing.Books, 90,
+			"same key"},
+		{"the key changed", active, changes{told(0, connector.ReasonKeyChanged)}, "H", "", standing.Books, 3,
+			"key of a linked record"},
+		{"a likeness", active, changes{away, told(1, connector.ReasonLikeness)}, "H", "", standing.You, 3,
+			"may be this payer"},
+		{"missing there", active, changes{func(f *state.Standing) { f.Missing, f.LinkState = true, connector.LinkMissing }},
+			"H", "", standing.You, 90, "no longer exists"},
+		{"let go of", active, changes{func(f *state.Standing) { f.Unlinking = true }}, "H", "", standing.You, 90,
+			"unlinked this record"},
+		{"conflict", active, changes{func(f *state.Standing) { f.LinkState = connector.LinkConflict }}, "H", "", standing.You,
+			90, "another record's key"},
+		{"moved from another provider", active, changes{status(connector.MandateMigrating, 30)}, "C", "", standing.Bank, 30,
+			"another provider"},
 		{"unknown status", active, changes{status("DORMANT", 1)}, "I", "", standing.You, 1, "documentation does not list"},
-		{"left with a mandate", active, changes{left, told(0, connector.ReasonLeftWithMandate)}, "J", standing.StillActive, standing.You, 3, "still works"},
+		{"left with a mandate", active, changes{left, told(0, connector.ReasonLeftWithMandate)}, "J", standing.StillActive,
+			standing.You, 3, "still works"},
 		{"left with an open link", waiting, changes{left}, "J", standing.CanSign, standing.You, 90, "awaiting signature"},
-		{"left with an unknown status", active, changes{left, status("DORMANT", 1)}, "J", standing.StillSigned, standing.You, 90, "DORMANT"},
-		{"left, and may stay", active, changes{left, func(f *state.Standing) { f.Stays = true }}, "J", standing.StillActive, standing.Nobody, 90, "still works"},
+		{"left with an unknown status", active, changes{left, status("DORMANT", 1)}, "J", standing.StillSigned, standing.You,
+			90, "DORMANT"},
+		{"left, and may stay", active, changes{left, func(f *state.Standing) { f.Stays = true }}, "J", standing.StillActive,
+			standing.Nobody, 90, "still works"},
 	} {
 		f := c.from()
 		for _, change := range c.with {
 			change(&f)
 		}
 		got := standing.Of(f, now)
-		if got.Class != c.class || got.Step != c.step || got.Who != c.who || got.Days(now) != c.days || !strings.Contains(got.Sentence+" "+got.Note, c.says) || got.Cure == "" {
-			t.Errorf("%s: got %+v (%d days)\nwant class %s, step %q, %s must act, %d days, %q", c.name, got, got.Days(now), c.class, c.step, c.who, c.days, c.says)
+		if got.Class != c.class || got.Step != c.step || got.Who != c.who || got.Days(now) != c.days ||
+			!strings.Contains(got.Sentence+" "+got.Note, c.says) || got.Cure == "" {
+			t.Errorf("%s: got %+v (%d days)\nwant class %s, step %q, %s must act, %d days, %q", c.name, got, got.Days(now),
+				c.class, c.step, c.who, c.days, c.says)
 		}
-		if invited, want := standing.CanBeInvited(f), c.class == "D" && c.step != standing.LinkLost && !strings.HasPrefix(c.name, "its "); invited != want {
+		if invited, want := standing.CanBeInvited(f), c.class == "D" && c.step != standing.LinkLost &&
+			!strings.HasPrefix(c.name, "its "); invited != want {
 			t.Errorf("%s: may be invited: %v, want %v", c.name, invited, want)
 		}
 	}
@@ -198,7 +261,8 @@ func TestALinkThatWorksNoMoreCountsAsLost(t *testing.T) {
 		valid time.Duration
 		lost  bool
 	}{
-		{"nobody knows for how long", 400, 0, false}, {"it works", 6.99, week, false}, {"it has just expired", 7, week, true}, {"it expired long ago", 8, week, true},
+		{"nobody knows for how long", 400, 0, false}, {"it works", 6.99, week, false}, {"it has just expired", 7, week, true},
+		{"it expired long ago", 8, week, true},
 	} {
 		f := waiting()
 		f.Mandate.Since, f.Mandate.LinkAt = ago(400), ago(c.given)
@@ -222,21 +286,28 @@ func drawn(t *rapid.T) state.Standing {
 		return state.Told{Reason: rapid.SampledFrom(reasons).Draw(t, name), Since: at(name + " since")}
 	}
 	stop := func(name string) *state.LetterStop {
-		return rapid.SampledFrom([]*state.LetterStop{nil, nil, {Why: "person"}, {Why: "opted_out"}, {Why: "bounced"}}).Draw(t, name)
+		return rapid.SampledFrom([]*state.LetterStop{nil, nil, {Why: "person"}, {Why: "opted_out"}, {Why: "bounced"}}).Draw(t,
+			name)
 	}
 	f := state.Standing{
-		State:     rapid.SampledFrom([]connector.RecordState{connector.RecordActive, connector.RecordArchived, connector.RecordUnknown, state.RecordForgotten}).Draw(t, "state"),
+		State: rapid.SampledFrom([]connector.RecordState{connector.RecordActive, connector.RecordArchived,
+			connector.RecordUnknown, state.RecordForgotten}).Draw(t, "state"),
 		Decision:  rapid.SampledFrom([]state.Verdict{"", state.Included, state.Held, state.Excluded}).Draw(t, "decision"),
-		ChangedAt: at("changed"), Left: flag("left"), GivenUp: flag("given up"), Stays: flag("stays"), LetBe: flag("let be"), Unlinking: flag("unlinking"), Contested: flag("contested"),
-		Told:      [4]state.Told{why("record"), why("link"), why("mandate"), why("second customer")},
-		LinkState: rapid.SampledFrom([]connector.LinkState{"", connector.LinkNew, connector.LinkCreating, connector.LinkLinked, connector.LinkLinked, connector.LinkMissing, connector.LinkConflict, connector.LinkHeld}).Draw(t, "link"),
-		InOrder:   flag("in order"), Missing: flag("missing"), Stop: stop("stop"), Barred: stop("barred"),
+		ChangedAt: at("changed"), Left: flag("left"), GivenUp: flag("given up"), Stays: flag("stays"), LetBe: flag("let be"),
+		Unlinking: flag("unlinking"), Contested: flag("contested"),
+		Told: [4]state.Told{why("record"), why("link"), why("mandate"), why("second customer")},
+		LinkState: rapid.SampledFrom([]connector.LinkState{"", connector.LinkNew, connector.LinkCreating,
+			connector.LinkLinked, connector.LinkLinked, connector.LinkMissing, connector.LinkConflict,
+			connector.LinkHeld}).Draw(t, "link"),
+		InOrder: flag("in order"), Missing: flag("missing"), Stop: stop("stop"), Barred: stop("barred"),
 	}
 	if flag("has a customer") {
 		f.BillingID = "b1"
 	}
 	if flag("has a mandate") {
-		f.Mandate = state.StandingMandate{ID: "m1", Status: rapid.SampledFrom([]connector.MandateStatus{"CREATED", "PENDING", "ACTIVE", "CANCELLED", "DORMANT"}).Draw(t, "status"),
+		f.Mandate = state.StandingMandate{ID: "m1",
+			Status: rapid.SampledFrom([]connector.MandateStatus{"CREATED", "PENDING", "ACTIVE", "CANCELLED", "DORMANT"}).Draw(t,
+				"status"),
 			Since: at("since"), LastSeen: at("seen"), HasLink: flag("link"), LinkAt: at("link at")}
 		f.Letters.Sent, f.Handed.Times = rapid.IntRange(0, 3).Draw(t, "letters"), rapid.IntRange(0, 2).Draw(t, "handed")
 	}
@@ -245,7 +316,8 @@ func drawn(t *rapid.T) state.Standing {
 
 func TestEveryFactIsInOneClassAndSaysWhoMustAct(t *testing.T) {
 	t.Parallel()
-	everybody := []standing.Who{standing.Nobody, standing.Operator, standing.Bank, standing.Payer, standing.You, standing.Books}
+	everybody := []standing.Who{standing.Nobody, standing.Operator, standing.Bank, standing.Payer, standing.You,
+		standing.Books}
 	rapid.Check(t, func(t *rapid.T) {
 		f := drawn(t)
 		s := standing.Of(f, now)
@@ -265,13 +337,16 @@ func TestEveryFactIsInOneClassAndSaysWhoMustAct(t *testing.T) {
 		if (s.Class == standing.LeftBehind) != (f.Left && lives) {
 			t.Fatalf("left: %v, its mandate lives: %v, and it is in class %s", f.Left, lives, s.Class)
 		}
-		if s.Class == standing.LeftBehind && (s.Step == standing.StillActive) != (f.Mandate.Status == connector.MandateActive) {
+		if s.Class == standing.LeftBehind &&
+			(s.Step == standing.StillActive) != (f.Mandate.Status == connector.MandateActive) {
 			t.Fatalf("its mandate is %s, and its step %q", f.Mandate.Status, s.Step)
 		}
 		if s.Class == standing.LeftBehind && (s.Step == standing.CanSign) != (f.Mandate.Status == connector.MandateCreated) {
 			t.Fatalf("its mandate is %s, and its step %q", f.Mandate.Status, s.Step)
 		}
-		if s.Class == standing.Debitable && (f.Left || f.Contested || f.Missing || f.LinkState != connector.LinkLinked || f.Mandate.Status != connector.MandateActive || now.Sub(f.Mandate.LastSeen) > standing.LookEvery) {
+		if s.Class == standing.Debitable &&
+			(f.Left || f.Contested || f.Missing || f.LinkState != connector.LinkLinked ||
+				f.Mandate.Status != connector.MandateActive || now.Sub(f.Mandate.LastSeen) > standing.LookEvery) {
 			t.Fatalf("said to be debitable: %+v", f)
 		}
 		if standing.CanBeInvited(f) && (s.Class != standing.Awaiting || s.Step == standing.LinkLost) {

@@ -105,10 +105,12 @@ func TestTakingTheirsIsConfirmedAndOverwrittenOnlyWhenOursChanges(t *testing.T) 
 	}
 	d, err := w.syncer.DriftOf(t.Context(), w.connection(), w.payer("A1"))
 	w.does(err)
-	if err := w.syncer.TakeTheirs(t.Context(), d, nil, syncer.Operator{Name: "Ann"}); !errors.Is(err, syncer.ErrReasonNeeded) {
+	if err := w.syncer.TakeTheirs(t.Context(), d, nil, syncer.Operator{Name: "Ann"}); !errors.Is(err,
+		syncer.ErrReasonNeeded) {
 		t.Errorf("without a reason: %v", err)
 	}
-	if err := w.syncer.TakeTheirs(t.Context(), d, []string{"people[7].phone"}, ann); !errors.Is(err, syncer.ErrNoSuchField) {
+	if err := w.syncer.TakeTheirs(t.Context(), d, []string{"people[7].phone"}, ann); !errors.Is(err,
+		syncer.ErrNoSuchField) {
 		t.Errorf("of a field that does not differ: %v", err)
 	}
 	writes := w.service.Writes()
@@ -128,7 +130,8 @@ func TestTakingTheirsIsConfirmedAndOverwrittenOnlyWhenOursChanges(t *testing.T) 
 
 	w.books.put("A1", "Northwind", "new@example.com") // another field of ours
 	w.goOn()
-	if c, _ := w.service.Customer(w.payer("A1").BillingID); c.Name != "Southwind" || !strings.Contains(string(c.Raw), "new@example.com") {
+	if c, _ := w.service.Customer(w.payer("A1").BillingID); c.Name != "Southwind" ||
+		!strings.Contains(string(c.Raw), "new@example.com") {
 		t.Errorf("with another field, the customer became %s", c.Raw)
 	}
 	w.editTheirs(`"name":"Southwind","`, `"name":"Eastwind","`) // theirs changes again: that is news
@@ -141,7 +144,8 @@ func TestTakingTheirsIsConfirmedAndOverwrittenOnlyWhenOursChanges(t *testing.T) 
 
 	w.books.put("A1", "Westwind", "new@example.com") // ours changes: it is sent, and shown before
 	_, changes := w.plan()
-	if len(changes) != 1 || !slices.Contains(changes[0].Diff, connector.FieldChange{Path: "name", From: "Eastwind", To: "Westwind"}) {
+	if len(changes) != 1 || !slices.Contains(changes[0].Diff,
+		connector.FieldChange{Path: "name", From: "Eastwind", To: "Westwind"}) {
 		t.Fatalf("the plan is %+v", changes)
 	}
 	w.goOn()
@@ -168,7 +172,8 @@ func TestOneFieldCanBeTakenAndTheOthersAreStillTold(t *testing.T) {
 	w.does(w.syncer.SendOurs(t.Context(), d, ann))
 	w.goOn()
 	w.told("", "after ours was sent")
-	if raw := w.raw(w.payer("A1").BillingID); !strings.Contains(raw, `"name":"Northwind"`) || !strings.Contains(raw, "LS1 4AP") {
+	if raw := w.raw(w.payer("A1").BillingID); !strings.Contains(raw, `"name":"Northwind"`) ||
+		!strings.Contains(raw, "LS1 4AP") {
 		t.Errorf("ours was sent, and the customer is %s", raw)
 	}
 }
@@ -189,10 +194,13 @@ func TestSendingOursIsPlannedShownAndHeldToTheLimits(t *testing.T) {
 	if len(changes) != 1 || changes[0].Action != connector.ActionUpdate || !slices.Contains(changes[0].Diff, name) {
 		t.Fatalf("the plan is %+v", changes)
 	}
-	if res := w.runWith(t.Context(), syncer.Options{Kind: connector.RunSync}); res.Outcome != connector.RunAwaitingApproval || w.service.Writes() != writes {
+	if res := w.runWith(t.Context(),
+		syncer.Options{Kind: connector.RunSync}); res.Outcome != connector.RunAwaitingApproval ||
+		w.service.Writes() != writes {
 		t.Errorf("above the limits the run is %s, and %d requests left", res.Outcome, w.service.Writes()-writes)
 	}
-	w.complete(w.runWith(t.Context(), syncer.Options{Kind: connector.RunSync, Approve: func(state.Plan) (bool, error) { return true, nil }}))
+	w.complete(w.runWith(t.Context(),
+		syncer.Options{Kind: connector.RunSync, Approve: func(state.Plan) (bool, error) { return true, nil }}))
 	if c, _ := w.service.Customer(w.payer("A1").BillingID); c.Name != "Northwind" {
 		t.Errorf("ours was not sent: %s", c.Raw)
 	}
@@ -224,7 +232,8 @@ func TestAPartThatIsIgnoredIsLeftToTheService(t *testing.T) {
 	w.does(err)
 	w.does(w.syncer.SendOurs(t.Context(), d, ann)) // takes back what was ignored
 	w.goOn()
-	if raw := w.raw(w.payer("A1").BillingID); !strings.Contains(raw, `"name":"Northwind"`) || !strings.Contains(raw, "ours@example.com") {
+	if raw := w.raw(w.payer("A1").BillingID); !strings.Contains(raw, `"name":"Northwind"`) ||
+		!strings.Contains(raw, "ours@example.com") {
 		t.Errorf("ours was sent, and the customer is %s", raw)
 	}
 	w.told("", "in the end")
@@ -245,7 +254,8 @@ func TestAContactThatWasTakenAwayStaysAway(t *testing.T) {
 	w.does(w.service.Edit(id, raw))
 	w.goOn()
 	w.told(connector.ReasonForeignChange, "after the contact was taken away")
-	d := w.drift(connector.FieldChange{Path: "people[0].email", To: "a@example.com"}, connector.FieldChange{Path: "people[0].name", To: "Northwind"})
+	d := w.drift(connector.FieldChange{Path: "people[0].email", To: "a@example.com"},
+		connector.FieldChange{Path: "people[0].name", To: "Northwind"})
 	writes := w.service.Writes()
 	w.does(w.syncer.TakeTheirs(t.Context(), d, nil, ann))
 	w.goOn()

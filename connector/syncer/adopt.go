@@ -23,7 +23,9 @@ func (r *run) adopt(ctx context.Context, c state.Change) error {
 		return err
 	}
 	fetched, ticket := shown.customer, shown.ticket
-	k, err := r.gatherKey(ctx, c.Payer.SourceID, c.Payer.Key, protocol.Record{Standing: protocol.Included, Key: c.Payer.Key.ID(), Hash: c.Wanted.Hash()}, protocol.Facts{}, c.Wanted)
+	k, err := r.gatherKey(ctx, c.Payer.SourceID, c.Payer.Key,
+		protocol.Record{Standing: protocol.Included, Key: c.Payer.Key.ID(), Hash: c.Wanted.Hash()}, protocol.Facts{},
+		c.Wanted)
 	if err != nil {
 		return err
 	}
@@ -81,7 +83,8 @@ func (r *run) adoptsAsShown(ctx context.Context, c state.Change, fetched connect
 
 // take links a payer to a customer just read with its key, and reports whether it could. Otherwise it closes the
 // change.
-func (r *run) take(ctx context.Context, c state.Change, fetched connector.RemoteCustomer, ticket int64) (seen reconcile.Seen, taken bool, err error) {
+func (r *run) take(ctx context.Context, c state.Change, fetched connector.RemoteCustomer,
+	ticket int64) (seen reconcile.Seen, taken bool, err error) {
 	err = r.Ledger.Do(ctx, func(tx *state.Tx) error {
 		if holders, err := tx.KeyCount(c.Payer.Key); err != nil || holders > 1 {
 			return errors.Join(err, state.ErrKeyDoubled)

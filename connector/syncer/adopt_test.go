@@ -82,7 +82,8 @@ func TestTwoCompaniesWithEqualNumbersTouchNoCustomerOfEachOther(t *testing.T) {
 		t.Fatalf("%d records are told of, %v", len(rows), err)
 	}
 	for _, r := range rows {
-		if r.Reason != string(connector.ReasonKeyDisputed) || !strings.Contains(r.Detail, "name, e-mail address and postcode") {
+		if r.Reason != string(connector.ReasonKeyDisputed) ||
+			!strings.Contains(r.Detail, "name, e-mail address and postcode") {
 			t.Errorf("record %s: %s: %s", r.SourceID, r.Reason, r.Detail)
 		}
 		if strings.Contains(r.Detail, "Different") || strings.Contains(r.Detail, "@") || strings.Contains(r.Detail, "Payer") {
@@ -124,7 +125,8 @@ func TestADisputedCustomerIsAdoptedWhenAPersonSaysSo(t *testing.T) {
 	w.complete(w.run())
 	w.retry("A1") // says nothing of who it is
 	w.complete(w.run())
-	if got := w.attention()["A1"]; got != string(connector.ReasonKeyDisputed) || w.raw(id) != before || w.payer("A1").LinkState != connector.LinkHeld {
+	if got := w.attention()["A1"]; got != string(connector.ReasonKeyDisputed) || w.raw(id) != before ||
+		w.payer("A1").LinkState != connector.LinkHeld {
 		t.Fatalf("A1 is told as %q and %s", got, w.payer("A1").LinkState)
 	}
 	w.accept("A1", "another") // a word about another customer
@@ -134,7 +136,8 @@ func TestADisputedCustomerIsAdoptedWhenAPersonSaysSo(t *testing.T) {
 	}
 	w.accept("A1", id)
 	_, changes := w.plan()
-	if len(changes) != 1 || !slices.Contains(changes[0].Diff, connector.FieldChange{Path: "name", From: "Old Lamps", To: "Northwind"}) {
+	if len(changes) != 1 || !slices.Contains(changes[0].Diff,
+		connector.FieldChange{Path: "name", From: "Old Lamps", To: "Northwind"}) {
 		t.Fatalf("the plan is %+v", changes)
 	}
 	w.complete(w.run())
@@ -210,7 +213,8 @@ func TestAReadThatFailsKeepsOneAdoptionWaiting(t *testing.T) {
 	w.books.put("B1", "Fresh", "b@example.com")
 	m := meddle(w)
 	m.onRead = func(string, connector.RemoteCustomer, error) (connector.RemoteCustomer, error) {
-		return connector.RemoteCustomer{}, &connector.RemoteError{Op: "read customer", Fault: connector.FaultUnavailable, Detail: "no answer"}
+		return connector.RemoteCustomer{},
+			&connector.RemoteError{Op: "read customer", Fault: connector.FaultUnavailable, Detail: "no answer"}
 	}
 	if res := w.run(); res.Outcome == connector.RunComplete || res.Counts.Created != 1 {
 		t.Errorf("the run is %s, with %+v", res.Outcome, res.Counts)
@@ -232,7 +236,8 @@ func TestAColleaguesEditBetweenPlanAndSendIsShownBeforeItIsOverwritten(t *testin
 	w.books.put("A1", "Northwind", "b@example.com")
 	w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})
 	c, _ := w.service.Customer(id)
-	if err := w.service.Edit(id, bytes.Replace(c.Raw, []byte(`"name":"Northwind"`), []byte(`"name":"Northwind Shipping"`), 1)); err != nil {
+	if err := w.service.Edit(id,
+		bytes.Replace(c.Raw, []byte(`"name":"Northwind"`), []byte(`"name":"Northwind Shipping"`), 1)); err != nil {
 		t.Fatal(err)
 	}
 	edited, writes := w.raw(id), w.service.Writes()
@@ -240,7 +245,8 @@ func TestAColleaguesEditBetweenPlanAndSendIsShownBeforeItIsOverwritten(t *testin
 		t.Fatalf("the colleague's name was overwritten and no plan had shown it: %+v", res.Counts)
 	}
 	_, changes := w.plan()
-	if len(changes) != 1 || !slices.Contains(changes[0].Diff, connector.FieldChange{Path: "name", From: "Northwind Shipping", To: "Northwind"}) {
+	if len(changes) != 1 || !slices.Contains(changes[0].Diff,
+		connector.FieldChange{Path: "name", From: "Northwind Shipping", To: "Northwind"}) {
 		t.Fatalf("the next plan is %+v", changes)
 	}
 	w.complete(w.run())
@@ -257,7 +263,8 @@ func TestAPersonSeesBothSidesBeforeACustomerIsTakenOver(t *testing.T) {
 	w.books.put("B1", "Fresh", "b@example.com")
 	w.complete(w.run())
 	h, err := w.syncer.HolderOf(t.Context(), w.connection(), w.payer("A1"))
-	if err != nil || h.Customer != id || !slices.Equal(h.Against, []string{"name"}) || !slices.Contains(h.Diff, connector.FieldChange{Path: "name", From: "Old Lamps", To: "Northwind"}) {
+	if err != nil || h.Customer != id || !slices.Equal(h.Against, []string{"name"}) ||
+		!slices.Contains(h.Diff, connector.FieldChange{Path: "name", From: "Old Lamps", To: "Northwind"}) {
 		t.Fatalf("the holder is %+v, %v", h, err)
 	}
 	if _, err := w.syncer.HolderOf(t.Context(), w.connection(), w.payer("B1")); !errors.Is(err, syncer.ErrNoHolder) {
@@ -273,7 +280,8 @@ func TestAPersonSeesBothSidesBeforeACustomerIsTakenOver(t *testing.T) {
 	if w.payer("A1").BillingID != id {
 		t.Error("the customer was not taken over")
 	}
-	if err := w.syncer.Accept(t.Context(), h, syncer.Operator{Name: "Ann", Reason: "again"}); !errors.Is(err, state.ErrLinkedAlready) {
+	if err := w.syncer.Accept(t.Context(), h, syncer.Operator{Name: "Ann", Reason: "again"}); !errors.Is(err,
+		state.ErrLinkedAlready) {
 		t.Errorf("of a record that has its customer: %v", err)
 	}
 }

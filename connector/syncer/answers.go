@@ -93,7 +93,8 @@ func (w *walker) saveCreates(ctx context.Context, group []state.CreateAnswer) {
 	if err != nil {
 		rest = group
 	}
-	saveRest(w, len(group), rest, err, func(a state.CreateAnswer) error { return w.saveMade(ctx, a.Change, a.Attempt, a.Made) })
+	saveRest(w, len(group), rest, err,
+		func(a state.CreateAnswer) error { return w.saveMade(ctx, a.Change, a.Attempt, a.Made) })
 }
 
 // saveLinks is saveCreates for the answers to requests for signing links.

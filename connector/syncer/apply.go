@@ -30,7 +30,8 @@ func (r *run) apply(ctx context.Context) error {
 	if err := r.sendAll(ctx); err != nil {
 		return err
 	}
-	if err := r.walk(ctx, walk{stage: "links", lane: state.LaneMandate, pending: true, grouped: true, do: r.applyLink}); err != nil {
+	if err := r.walk(ctx, walk{stage: "links", lane: state.LaneMandate, pending: true, grouped: true,
+		do: r.applyLink}); err != nil {
 		return err
 	}
 	if err := r.heldBack(ctx); err != nil || r.plan.Limits != "" || r.opts.Only != "" { // the rest waits
@@ -126,7 +127,8 @@ func whyRefused(err error) string {
 	return fmt.Sprintf("The billing service refused the customer: %s (HTTP %d).", remote.Detail, remote.Status)
 }
 
-func (r *run) closeWith(ctx context.Context, c state.Change, to connector.ChangeState, reason connector.Reason, detail string) error {
+func (r *run) closeWith(ctx context.Context, c state.Change, to connector.ChangeState, reason connector.Reason,
+	detail string) error {
 	err := r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
 		return tx.CloseWith(r.id, c, to, reason, detail)
 	})
@@ -150,7 +152,8 @@ func (r *run) cause() string { return fmt.Sprintf("run %d", r.id) }
 
 // hold holds a change for a person, and says how its payer is linked. A blank detail is
 // the reason's own sentence.
-func (r *run) hold(ctx context.Context, c state.Change, link connector.LinkState, reason connector.Reason, detail string) error {
+func (r *run) hold(ctx context.Context, c state.Change, link connector.LinkState, reason connector.Reason,
+	detail string) error {
 	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
 		tx.HoldLink(c.Payer, link, reason)
 		return tx.CloseWith(r.id, c, connector.ChangeHeld, reason, detail)

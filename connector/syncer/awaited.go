@@ -26,7 +26,8 @@ func (r *run) loadDoubt(ctx context.Context) error {
 // awaited returns the end of the wait for a signing link request possibly sent before the ledger was restored. It also
 // notes this end for the run. It returns "" if no time ends the wait.
 func (r *run) awaited(f protocol.Facts, step protocol.Step) string {
-	if step.Do != protocol.Wait || step.Reason != connector.ReasonOutcomeUnknown || f.Doubt.Since == 0 || f.Doubt.Over != 0 || !r.doubtEnds.After(r.Ledger.Now()) {
+	if step.Do != protocol.Wait || step.Reason != connector.ReasonOutcomeUnknown || f.Doubt.Since == 0 ||
+		f.Doubt.Over != 0 || !r.doubtEnds.After(r.Ledger.Now()) {
 		return ""
 	}
 	r.waitsUntil(r.doubtEnds)
@@ -56,5 +57,6 @@ func (r *run) awaitedOf(ctx context.Context, f protocol.Facts, p state.Payer, st
 		return "The last request got no answer. The next run reads the customer again.", nil
 	}
 	r.waitsUntil(until)
-	return fmt.Sprintf("The last request got no answer, and may still arrive. Runs from %s on read the customer again.", until.UTC().Format(time.RFC3339)), nil
+	return fmt.Sprintf("The last request got no answer, and may still arrive. Runs from %s on read the customer again.",
+		until.UTC().Format(time.RFC3339)), nil
 }

@@ -29,7 +29,8 @@ func TestALedgerOfTheLastVersionEndsAsItWouldHave(t *testing.T) {
 	t.Parallel()
 	for name, lost := range map[string][]string{
 		"all arrived": nil, "nothing arrived": openRequests,
-		"the unlink was lost": openRequests[:1], "the update was lost": openRequests[1:2], "the link was lost": openRequests[2:3], "the create was lost": openRequests[3:],
+		"the unlink was lost": openRequests[:1], "the update was lost": openRequests[1:2],
+		"the link was lost": openRequests[2:3], "the create was lost": openRequests[3:],
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -129,7 +130,8 @@ func (b *before) wantWaiting(when string, want map[string]int) {
 	}
 	for _, p := range plans {
 		if p.Creates != want[p.Connection] || p.State != state.PlanWaiting {
-			b.t.Errorf("%s: the plan of %s is %s with %d creates, want %d", when, p.Connection, p.State, p.Creates, want[p.Connection])
+			b.t.Errorf("%s: the plan of %s is %s with %d creates, want %d", when, p.Connection, p.State, p.Creates,
+				want[p.Connection])
 		}
 	}
 }

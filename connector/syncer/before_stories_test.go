@@ -40,7 +40,8 @@ func goOnFromSchema12(t *testing.T) {
 	b := openBefore(t, "schema12", 76*time.Hour+19*time.Minute, 4*time.Minute)
 	b.syncer.Settings.Guards.MaxCreates = 1
 	told := map[string]string{
-		"C3": "key_doubled", "CR": "rejected", "CW": "no_answer", "F1": "foreign_change", "E1": "left_with_mandate", "G1": "left_with_mandate", "H1": "likeness",
+		"C3": "key_doubled", "CR": "rejected", "CW": "no_answer", "F1": "foreign_change", "E1": "left_with_mandate",
+		"G1": "left_with_mandate", "H1": "likeness",
 		"K2": "key_removed", "K3": "other_key", "K4": "key_doubled", "K5": "customer_missing", "KC": "key_changed",
 		"L2": "link_lost", "L5": "link_refused", "LA": "link_lost", "LL": "link_lost", "M1": "mandate_cancelled",
 		"O2": "other_key", "P2": "name_missing", "P3": "key_blank", "R2": "rejected", "S1": "key_shared", "S2": "key_shared",
@@ -53,13 +54,15 @@ func goOnFromSchema12(t *testing.T) {
 	}
 	b.run(3, "initech", "hooli", "umbrella")
 	b.wantTold("after three runs", told)
-	if waiting, err := b.ledger.WaitingPlans(t.Context()); err != nil || len(waiting) != 1 || waiting[0].ID != plans[0].ID {
+	if waiting, err := b.ledger.WaitingPlans(t.Context()); err != nil || len(waiting) != 1 ||
+		waiting[0].ID != plans[0].ID {
 		t.Errorf("the plans %+v wait, %v; want the one that waited before", waiting, err)
 	}
 	if res, err := b.syncer.Reconciler.Drain(t.Context()); err != nil || res.Reflected != 1 {
 		t.Errorf("the delivery that waited is not reflected: %+v, %v", res, err)
 	}
-	b.wantNames(map[string]string{"F1": "Somebody's own F1", "R1": "R1 new", "R2": "R2", "U5": "Somebody's own U5", "U7": "U7 new"})
+	b.wantNames(map[string]string{"F1": "Somebody's own F1", "R1": "R1 new", "R2": "R2", "U5": "Somebody's own U5",
+		"U7": "U7 new"})
 
 	// The late requests arrive, and every record is decided on again.
 	b.clock.advance(6 * time.Minute)
@@ -102,7 +105,8 @@ func goOnFromSchema12(t *testing.T) {
 	b.wantServed(48, left...)
 	b.wantNames(map[string]string{"E1": "E1", "F1": "Somebody's own F1", "G1": "G1", "KC": "KC"})
 	b.wantOnceOnly()
-	if p, err := b.ledger.Payer(t.Context(), "acme", "M3"); err != nil || !slices.Contains(b.mandatesOf(connector.MandatePending), p.MandateID) {
+	if p, err := b.ledger.Payer(t.Context(), "acme", "M3"); err != nil ||
+		!slices.Contains(b.mandatesOf(connector.MandatePending), p.MandateID) {
 		t.Errorf("the mandate of M3 is not known to be signed: %v", err)
 	}
 	for _, id := range []string{"U1", "A1", "UA"} { // these had arrived

@@ -60,7 +60,8 @@ func openBefore(t *testing.T, folder string, stopped, later time.Duration, lost 
 		}
 		return b
 	}
-	for name, b := range map[string][]byte{w.path: unzipped(t, read("payersync.db.gz")), w.path + ".key": read("ledger-key.txt")} {
+	for name, b := range map[string][]byte{w.path: unzipped(t, read("payersync.db.gz")), w.path +
+		".key": read("ledger-key.txt")} {
 		if err := os.WriteFile(name, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -241,7 +242,8 @@ func (b *before) wantServed(customers int, leftOut ...string) {
 			}
 			c := byKey[fields.No]
 			if c.Name != fields.Name || p.BillingID != c.ID || p.LinkState != connector.LinkLinked {
-				b.t.Errorf("record %s (%s) is %s to %q; the service has %q called %q", r.SourceID, fields.Name, p.LinkState, p.BillingID, c.ID, c.Name)
+				b.t.Errorf("record %s (%s) is %s to %q; the service has %q called %q", r.SourceID, fields.Name, p.LinkState,
+					p.BillingID, c.ID, c.Name)
 			}
 			if len(c.Mandates) != 1 {
 				b.t.Errorf("the customer of %s has %d mandates, want one", r.SourceID, len(c.Mandates))

@@ -134,7 +134,8 @@ func newPlant(ctx context.Context, folder, address string, base http.RoundTrippe
 }
 
 // openPlant is newPlant over the ledger that lies in folder.
-func openPlant(ctx context.Context, folder, address string, base http.RoundTripper, rows, inFlight int) (*plant, error) {
+func openPlant(ctx context.Context, folder, address string, base http.RoundTripper, rows, inFlight int) (*plant,
+	error) {
 	p := &plant{register: &register{rows: rows}, mapping: benchMapping}
 	path := filepath.Join(folder, "payersync.db")
 	var err error
@@ -143,8 +144,9 @@ func openPlant(ctx context.Context, folder, address string, base http.RoundTripp
 	}
 	p.http = transport.New(transport.Options{Base: base, MaxInFlight: inFlight})
 	if p.billing, err = billing.New(billing.Config{
-		BaseURL: address + "/api", AuthURL: "/oauth2/token", ClientID: "sandbox", ClientSecret: connector.NewSecret("sandbox-secret"),
-		RedirectURL: "https://app.example.com/signed", Dialect: billing.Standard(), HTTP: p.http, Now: time.Now,
+		BaseURL: address + "/api", AuthURL: "/oauth2/token", ClientID: "sandbox",
+		ClientSecret: connector.NewSecret("sandbox-secret"),
+		RedirectURL:  "https://app.example.com/signed", Dialect: billing.Standard(), HTTP: p.http, Now: time.Now,
 	}); err != nil {
 		return nil, errors.Join(err, p.ledger.Close())
 	}
@@ -175,7 +177,8 @@ func (p *plant) run(ctx context.Context, kind connector.RunKind) (syncer.Result,
 	res, err := p.syncer.Run(ctx, syncer.Connection{
 		Name: "acme", Source: p.register, Info: p.register.info(), Mapping: m,
 	}, syncer.Options{
-		Kind: kind, Trigger: "manual", Actor: "bench", Holder: "bench", Approve: func(state.Plan) (bool, error) { return true, nil },
+		Kind: kind, Trigger: "manual", Actor: "bench", Holder: "bench",
+		Approve: func(state.Plan) (bool, error) { return true, nil },
 	})
 	if err == nil && res.Outcome != connector.RunComplete {
 		err = fmt.Errorf("the run ended %s with %+v: %w", res.Outcome, res.Counts, res.Err)
@@ -325,7 +328,8 @@ func postBare(ctx context.Context, client *http.Client, url, token string, body 
 // plan_ns/record covers the work after the last page: plan, an empty apply, the counts.
 func BenchmarkPlanUnchanged(b *testing.B) {
 	service := sandbox.New(sandbox.Options{Seed: 1, DiscardRequests: true})
-	p := must[*plant](b)(newPlant(b.Context(), b.TempDir(), "http://localhost", service.RoundTripper(), *benchRows, maxInFlight))
+	p := must[*plant](b)(newPlant(b.Context(), b.TempDir(), "http://localhost", service.RoundTripper(), *benchRows,
+		maxInFlight))
 	defer p.close()
 	must[syncer.Result](b)(p.run(b.Context(), connector.RunBackfill))
 	before, edits := service.Writes(), 0
@@ -368,7 +372,8 @@ func BenchmarkBackfillMemory(b *testing.B) {
 	for b.Loop() {
 		service, address := serve(b, 0)
 		cmd := exec.CommandContext(b.Context(), self)
-		cmd.Env = append(os.Environ(), childAddress+"="+address, childFolder+"="+b.TempDir(), childRows+"="+strconv.Itoa(*benchRows))
+		cmd.Env = append(os.Environ(), childAddress+"="+address, childFolder+"="+b.TempDir(),
+			childRows+"="+strconv.Itoa(*benchRows))
 		cmd.Stderr = os.Stderr
 		out := must[[]byte](b)(cmd.Output())
 		if n := len(service.Customers()); n != *benchRows {

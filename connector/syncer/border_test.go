@@ -14,8 +14,9 @@ import (
 
 // unfit are texts that some databases do not take, in columns or in indexes.
 var unfit = map[string]string{
-	"U+0000": "a\x00b", "U+0000 alone": "\x00", "U+0000 at the end": "a\x00", "a long one": strings.Repeat("x", 9000), "another long one": strings.Repeat("x", 9000) + "y",
-	"a replacement": "a\ufffdb",
+	"U+0000": "a\x00b", "U+0000 alone": "\x00", "U+0000 at the end": "a\x00", "a long one": strings.Repeat("x", 9000),
+	"another long one": strings.Repeat("x", 9000) + "y",
+	"a replacement":    "a\ufffdb",
 }
 
 // Foreign values in externalData must not stop other creates.
@@ -29,7 +30,8 @@ func TestACustomerWithAnyExternalDataStopsNoSweepAndNobodyElse(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			value := w.add(fmt.Sprintf(`{"name":"By Value","people":[],"externalData":[{"key":"customerNo","value":%s}]}`, quoted))
+			value := w.add(fmt.Sprintf(`{"name":"By Value","people":[],"externalData":[{"key":"customerNo","value":%s}]}`,
+				quoted))
 			w.add(fmt.Sprintf(`{"name":"By Name","people":[],"externalData":[{"key":%s,"value":"A1"},{"key":"note","value":"A1"}]}`, quoted))
 			w.add(`{"name":"Plain","people":[],"externalData":[{"key":"customerNo","value":"a"}]}`)
 			w.books.put("A1", "Ada Ltd", "ada@example.com")
@@ -58,12 +60,15 @@ func TestARecordWithAnyTextIsHeldByNameAndStopsNobodyElse(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			w.books.put("A1", "Ada Ltd", "ada@example.com")
-			w.books.putAs(text, map[string]string{"No": "A2", "Name": "By Id", "Email": "id@example.com", "Postcode": "LS1 4AP", "Group": "payer"})
-			w.books.putAs("A3", map[string]string{"No": text, "Name": "By Number", "Email": "no@example.com", "Postcode": "LS1 4AP", "Group": "payer"})
+			w.books.putAs(text, map[string]string{"No": "A2", "Name": "By Id", "Email": "id@example.com", "Postcode": "LS1 4AP",
+				"Group": "payer"})
+			w.books.putAs("A3", map[string]string{"No": text, "Name": "By Number", "Email": "no@example.com",
+				"Postcode": "LS1 4AP", "Group": "payer"})
 			fits := connector.Indexed(text) == text
 			res := w.complete(w.run())
 			rows, err := w.ledger.Payers(t.Context(), state.Filter{})
-			if err != nil || slices.ContainsFunc(rows, func(p state.PayerRow) bool { return p.SourceID == "A3" && p.KeyValue != connector.Indexed(text) }) {
+			if err != nil || slices.ContainsFunc(rows,
+				func(p state.PayerRow) bool { return p.SourceID == "A3" && p.KeyValue != connector.Indexed(text) }) {
 				t.Errorf("payers %+v, %v", rows, err)
 			}
 			want := map[bool]state.Counts{
@@ -74,10 +79,12 @@ func TestARecordWithAnyTextIsHeldByNameAndStopsNobodyElse(t *testing.T) {
 				t.Errorf("counts = %+v, want %+v", res.Counts, want)
 			}
 			if !fits {
-				if reason, detail := w.saysOf(connector.Indexed(text)); reason != string(connector.ReasonRecordUnreadable) || !strings.HasPrefix(detail, "The id ") {
+				if reason, detail := w.saysOf(connector.Indexed(text)); reason != string(connector.ReasonRecordUnreadable) ||
+					!strings.HasPrefix(detail, "The id ") {
 					t.Errorf("of the id is told %q: %q", reason, detail)
 				}
-				if reason, detail := w.saysOf("A3"); reason != string(connector.ReasonIllegalText) && reason != string(connector.ReasonMappingFailed) || !strings.Contains(detail, "customerNo") {
+				if reason, detail := w.saysOf("A3"); reason != string(connector.ReasonIllegalText) &&
+					reason != string(connector.ReasonMappingFailed) || !strings.Contains(detail, "customerNo") {
 					t.Errorf("of the number is told %q: %q", reason, detail)
 				}
 			}

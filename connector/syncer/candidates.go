@@ -42,7 +42,8 @@ func (s *Syncer) Match(ctx context.Context, conn Connection) ([]match.Suggestion
 	if err != nil {
 		return nil, err
 	}
-	return found, s.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.RecountFirstMatching(conn.Name, conn.Mapping.KeyName()) })
+	return found, s.Ledger.Do(ctx,
+		func(tx *state.Tx) error { return tx.RecountFirstMatching(conn.Name, conn.Mapping.KeyName()) })
 }
 
 // matchAll is Match with the stored facts about the customers' keys.
@@ -51,7 +52,8 @@ func (s *Syncer) matchAll(ctx context.Context, conn Connection, newest int64) ([
 	if err != nil {
 		return nil, err
 	}
-	found, err := match.Find(ctx, m.records(ctx), m.customers(ctx), match.Settings{RunnersUp: candidatesKept, Rejected: m.isRejected})
+	found, err := match.Find(ctx, m.records(ctx), m.customers(ctx),
+		match.Settings{RunnersUp: candidatesKept, Rejected: m.isRejected})
 	if err != nil {
 		return nil, fmt.Errorf("compare records with customers: %w", err)
 	}
@@ -62,7 +64,8 @@ func (s *Syncer) matchAll(ctx context.Context, conn Connection, newest int64) ([
 	return found, s.saveCandidates(ctx, conn, newest, candidates)
 }
 
-func (s *Syncer) saveCandidates(ctx context.Context, conn Connection, upTo int64, candidates []state.MatchCandidate) error {
+func (s *Syncer) saveCandidates(ctx context.Context, conn Connection, upTo int64,
+	candidates []state.MatchCandidate) error {
 	return s.Ledger.DoAlone(ctx, func(tx *state.Tx) error { return tx.SaveMatchCandidates(conn.Name, upTo, candidates) })
 }
 
@@ -91,7 +94,8 @@ func candidatesOf(f match.Suggestion) (out []state.MatchCandidate) {
 
 // newMatching reads people's decisions on records and customers.
 func (s *Syncer) newMatching(ctx context.Context, conn Connection) (*matching, error) {
-	m := &matching{Syncer: s, conn: conn, decided: map[string]bool{}, rejected: map[[2]string]bool{}, keyNames: map[string]bool{conn.Mapping.KeyName(): true}}
+	m := &matching{Syncer: s, conn: conn, decided: map[string]bool{}, rejected: map[[2]string]bool{},
+		keyNames: map[string]bool{conn.Mapping.KeyName(): true}}
 	said, err := s.Ledger.Words(ctx, conn.Name)
 	if err != nil {
 		return nil, err
@@ -233,7 +237,8 @@ func (s *Syncer) MarkTaken(ctx context.Context, conn Connection, customers []*ma
 
 // linkedCustomer returns a payer's customer as it was written last.
 func linkedCustomer(p state.Payer) match.Customer {
-	c := connector.RemoteCustomer{ID: p.BillingID, Name: p.Applied.Name, Addresses: p.Applied.Addresses, ExternalData: p.Applied.ExternalData}
+	c := connector.RemoteCustomer{ID: p.BillingID, Name: p.Applied.Name, Addresses: p.Applied.Addresses,
+		ExternalData: p.Applied.ExternalData}
 	for _, person := range p.Applied.People {
 		c.Emails, c.Phones = append(c.Emails, person.Email), append(c.Phones, person.Phone)
 	}
@@ -271,7 +276,8 @@ func (r *run) matchNews(ctx context.Context) error {
 
 // candidates returns the possible customers of a record, best first. It first compares the record with newer customers
 // of the same name or e-mail address.
-func (r *run) candidates(ctx context.Context, sourceID string, want connector.Customer, keyName string) ([]state.MatchCandidate, error) {
+func (r *run) candidates(ctx context.Context, sourceID string, want connector.Customer,
+	keyName string) ([]state.MatchCandidate, error) {
 	known, err := r.Ledger.MatchCandidates(ctx, r.conn.Name, sourceID)
 	if err != nil || len(known) > 0 {
 		return known, err
@@ -288,13 +294,16 @@ func (r *run) candidates(ctx context.Context, sourceID string, want connector.Cu
 }
 
 // matchOne compares a record with customers of the same name or e-mail address.
-func (r *run) matchOne(ctx context.Context, sourceID string, want connector.Customer, ids []string) ([]state.MatchCandidate, error) {
+func (r *run) matchOne(ctx context.Context, sourceID string, want connector.Customer,
+	ids []string) ([]state.MatchCandidate, error) {
 	profiles, err := r.Ledger.ProfilesOf(ctx, ids...)
 	if err != nil {
 		return nil, err
 	}
-	customers := connector.Map(profiles, func(p state.Profile) match.Customer { return match.Customer{RemoteCustomer: p.RemoteCustomer} })
-	found, err := match.Find(ctx, match.All([]match.Record{{ID: sourceID, Want: want}}), match.All(customers), match.Settings{RunnersUp: candidatesKept})
+	customers := connector.Map(profiles,
+		func(p state.Profile) match.Customer { return match.Customer{RemoteCustomer: p.RemoteCustomer} })
+	found, err := match.Find(ctx, match.All([]match.Record{{ID: sourceID, Want: want}}), match.All(customers),
+		match.Settings{RunnersUp: candidatesKept})
 	if err != nil {
 		return nil, err
 	}
@@ -319,7 +328,8 @@ func alikeDetail(found []state.MatchCandidate) string {
 	text := ""
 	for _, c := range found[:min(most, len(found))] {
 		why := cmp.Or(match.Why(c.Reasons), "same name or e-mail")
-		text += fmt.Sprintf("The customer %s in the billing service may be this one: score %d of 100 (%s). ", c.BillingID, c.Score, why)
+		text += fmt.Sprintf("The customer %s in the billing service may be this one: score %d of 100 (%s). ", c.BillingID,
+			c.Score, why)
 	}
 	if len(found) > most {
 		text += fmt.Sprintf("So may %d more. ", len(found)-most)

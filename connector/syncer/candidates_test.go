@@ -46,7 +46,8 @@ func TestARecordIsHeldForACandidateThatOnlyTheMatcherKnows(t *testing.T) {
 		if strings.Contains(c.what, "nothing else") {
 			postcode = "YO1 7HY"
 		}
-		w.books.putAs("C1", map[string]string{"No": "C1", "Name": c.name, "Email": c.email, "Postcode": postcode, "Group": "payer"})
+		w.books.putAs("C1", map[string]string{"No": "C1", "Name": c.name, "Email": c.email, "Postcode": postcode,
+			"Group": "payer"})
 		res, _ := w.plan()
 		if held := res.Plan.Holds == 1; held != c.held || res.Plan.Creates == 1 == c.held {
 			t.Errorf("%s: %d held and %d created, want held %t", c.what, res.Plan.Holds, res.Plan.Creates, c.held)
@@ -55,7 +56,8 @@ func TestARecordIsHeldForACandidateThatOnlyTheMatcherKnows(t *testing.T) {
 			continue
 		}
 		rows, err := w.ledger.Attention(t.Context(), state.Filter{State: string(connector.ReasonLikeness)})
-		if err != nil || len(rows) != 1 || !strings.Contains(rows[0].Detail, id) || !strings.Contains(rows[0].Detail, "score ") || strings.Contains(rows[0].Detail, "petersen") {
+		if err != nil || len(rows) != 1 || !strings.Contains(rows[0].Detail, id) ||
+			!strings.Contains(rows[0].Detail, "score ") || strings.Contains(rows[0].Detail, "petersen") {
 			t.Errorf("%s: told as %+v, %v", c.what, rows, err)
 		}
 	}

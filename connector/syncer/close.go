@@ -64,7 +64,8 @@ func lastWord(r connector.Reason) func(*state.Tx, state.Payer, state.Entry) (boo
 			word.Action = "let payer stay"
 			return true, tx.LetStay(p, word)
 		}
-	case connector.ReasonMandateCancelled, connector.ReasonStatusUnknown, connector.ReasonLinkLost, connector.ReasonLinkRefused:
+	case connector.ReasonMandateCancelled, connector.ReasonStatusUnknown, connector.ReasonLinkLost,
+		connector.ReasonLinkRefused:
 		return func(tx *state.Tx, p state.Payer, word state.Entry) (bool, error) {
 			word.Action = "let mandate be"
 			return tx.LetBe(p, word)
@@ -96,7 +97,8 @@ func (s *Syncer) GiveUp(ctx context.Context, conn Connection, id state.RecordID,
 		return false, err
 	}
 	err = s.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-		news, err = tx.GiveUp(id, m.digest(stored.ContentHash), state.Entry{Actor: by.Name, Action: "give record up", Subject: id.SourceID, Reason: by.Reason})
+		news, err = tx.GiveUp(id, m.digest(stored.ContentHash),
+			state.Entry{Actor: by.Name, Action: "give record up", Subject: id.SourceID, Reason: by.Reason})
 		return err
 	})
 	return news, err
@@ -109,7 +111,8 @@ func (s *Syncer) TakeUp(ctx context.Context, id state.RecordID, by Operator) (ne
 		return false, fmt.Errorf("take a record up again: %w", ErrReasonNeeded)
 	}
 	err = s.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-		news, err = tx.TakeUp(id, state.Entry{Actor: by.Name, Action: "take record up again", Subject: id.SourceID, Reason: by.Reason})
+		news, err = tx.TakeUp(id,
+			state.Entry{Actor: by.Name, Action: "take record up again", Subject: id.SourceID, Reason: by.Reason})
 		return err
 	})
 	return news, err

@@ -16,7 +16,8 @@ var keeper = syncer.Operator{Name: "Ann", Reason: "a test record"}
 
 func (w *world) giveUp(id string, want bool) {
 	w.t.Helper()
-	if news, err := w.syncer.GiveUp(w.t.Context(), w.connection(), state.RecordID{Connection: "acme", SourceID: id}, keeper); err != nil || news != want {
+	if news, err := w.syncer.GiveUp(w.t.Context(), w.connection(), state.RecordID{Connection: "acme", SourceID: id},
+		keeper); err != nil || news != want {
 		w.t.Fatalf("given up: %t, %v; want %t", news, err, want)
 	}
 }
@@ -81,7 +82,8 @@ func TestARecordThatWasGivenUpIsNeverSentByItself(t *testing.T) {
 	w.told("", "right after the word")
 	w.complete(w.run())
 	w.told("", "after a run")
-	w.books.putAs("A1", map[string]string{"No": "A1", "Name": "Payer A1", "Email": "a1@example.com", "Postcode": "LS1 4AP", "Group": "payer"})
+	w.books.putAs("A1", map[string]string{"No": "A1", "Name": "Payer A1", "Email": "a1@example.com", "Postcode": "LS1 4AP",
+		"Group": "payer"})
 	w.complete(w.run())
 	w.told(connector.ReasonGivenUpChanged, "when it was mended")
 	w.giveUp("A1", true)
@@ -92,7 +94,8 @@ func TestARecordThatWasGivenUpIsNeverSentByItself(t *testing.T) {
 	}
 	by := syncer.Operator{Name: "Ann", Reason: "it pays after all"}
 	for i := range 2 {
-		if news, err := w.syncer.TakeUp(t.Context(), state.RecordID{Connection: "acme", SourceID: "A1"}, by); err != nil || news != (i == 0) {
+		if news, err := w.syncer.TakeUp(t.Context(), state.RecordID{Connection: "acme", SourceID: "A1"}, by); err != nil ||
+			news != (i == 0) {
 			t.Errorf("taken up: %t, %v", news, err)
 		}
 	}
@@ -124,7 +127,8 @@ func TestAPayerWithAMandateIsGivenUpAsItIs(t *testing.T) {
 	}
 	w.sign(connector.MandateCancelled)
 	w.told("", "when the mandate is cancelled")
-	if _, err := w.syncer.RequestLink(t.Context(), w.payer("A1"), syncer.Operator{Name: "Bob", Reason: "changed bank"}); err != nil {
+	if _, err := w.syncer.RequestLink(t.Context(), w.payer("A1"),
+		syncer.Operator{Name: "Bob", Reason: "changed bank"}); err != nil {
 		t.Fatal(err)
 	}
 	w.complete(w.run())
@@ -157,7 +161,8 @@ func TestAMandateThatIsLetBeIsToldOfWhenItIsAnother(t *testing.T) {
 	w.told(connector.ReasonMandateCancelled, "of a mandate that was cancelled")
 	asked := w.linkRequests()
 	by := syncer.Operator{Name: "Ann", Reason: "it pays by card"}
-	if _, err := w.syncer.Close(t.Context(), w.payer("A1"), syncer.Operator{Name: "Ann"}); !errors.Is(err, syncer.ErrReasonNeeded) {
+	if _, err := w.syncer.Close(t.Context(), w.payer("A1"), syncer.Operator{Name: "Ann"}); !errors.Is(err,
+		syncer.ErrReasonNeeded) {
 		t.Errorf("closed without a reason: %v", err)
 	}
 	for i := range 2 {
@@ -190,10 +195,12 @@ func TestNothingIsClosedThatIsNotTold(t *testing.T) {
 	if _, err := w.syncer.Close(t.Context(), w.payer("A2"), keeper); !errors.Is(err, syncer.ErrNothingToClose) {
 		t.Errorf("closed what is in order: %v", err)
 	}
-	if _, err := w.syncer.GiveUp(t.Context(), w.connection(), state.RecordID{Connection: "acme", SourceID: "A1"}, keeper); !errors.Is(err, syncer.ErrLeftOut) {
+	if _, err := w.syncer.GiveUp(t.Context(), w.connection(), state.RecordID{Connection: "acme", SourceID: "A1"},
+		keeper); !errors.Is(err, syncer.ErrLeftOut) {
 		t.Errorf("gave up what has left: %v", err)
 	}
-	if _, err := w.syncer.GiveUp(t.Context(), w.connection(), state.RecordID{Connection: "acme", SourceID: "A2"}, syncer.Operator{Name: "Ann"}); !errors.Is(err, syncer.ErrReasonNeeded) {
+	if _, err := w.syncer.GiveUp(t.Context(), w.connection(), state.RecordID{Connection: "acme", SourceID: "A2"},
+		syncer.Operator{Name: "Ann"}); !errors.Is(err, syncer.ErrReasonNeeded) {
 		t.Errorf("gave up without a reason: %v", err)
 	}
 }

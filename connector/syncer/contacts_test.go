@@ -94,7 +94,8 @@ func TestACorrectedAddressEndsInOneContactAfterAnotherFieldChanges(t *testing.T)
 	t.Parallel()
 	w := withContact(t, "ann@x.example")
 	w.editContacts("A1", `[{"name":"Zoe","email":"zoe@x.example"},{"name":"Ann Lee","email":"corrected@x.example"}]`)
-	w.books.putAs("A1", map[string]string{"No": "A1", "Name": "Ann Lee", "Email": "ann@x.example", "Postcode": "LS2 9ZZ", "Group": "payer"})
+	w.books.putAs("A1", map[string]string{"No": "A1", "Name": "Ann Lee", "Email": "ann@x.example", "Postcode": "LS2 9ZZ",
+		"Group": "payer"})
 	w.complete(w.run())
 	want := []contact{{Name: "Zoe", Email: "zoe@x.example"}, {Name: "Ann Lee", Email: "ann@x.example"}}
 	if diff := cmp.Diff(want, w.contacts("A1")); diff != "" {
@@ -107,7 +108,8 @@ func TestAnAddressThatTheBooksLackStaysOnTheContact(t *testing.T) {
 	t.Parallel()
 	w := withContact(t, "")
 	w.editContacts("A1", `[{"name":"Ann Lee","email":"added@x.example"}]`)
-	w.books.putAs("A1", map[string]string{"No": "A1", "Name": "Ann Lee", "Email": "", "Postcode": "LS2 9ZZ", "Group": "payer"})
+	w.books.putAs("A1", map[string]string{"No": "A1", "Name": "Ann Lee", "Email": "", "Postcode": "LS2 9ZZ",
+		"Group": "payer"})
 	w.complete(w.run())
 	if diff := cmp.Diff([]contact{{Name: "Ann Lee", Email: "added@x.example"}}, w.contacts("A1")); diff != "" {
 		t.Errorf("contacts (-want +got):\n%s", diff)
@@ -135,9 +137,11 @@ func TestAContactOfOursIsKnownByTheServicesID(t *testing.T) {
 	}
 	for i, postcode := range []string{"LS2 9ZZ", "LS3 9ZZ"} { // an update keeps the id that is known
 		w.editContacts("A1", `[{"id":"p9","name":"Zoe","email":"zoe@x.example"},{"id":"p1","name":"A. L.","email":"other@x.example"}]`)
-		w.books.putAs("A1", map[string]string{"No": "A1", "Name": "Ann Lee", "Email": "ann@x.example", "Postcode": postcode, "Group": "payer"})
+		w.books.putAs("A1", map[string]string{"No": "A1", "Name": "Ann Lee", "Email": "ann@x.example", "Postcode": postcode,
+			"Group": "payer"})
 		w.complete(w.run())
-		want := []contact{{ID: "p9", Name: "Zoe", Email: "zoe@x.example"}, {ID: "p1", Name: "Ann Lee", Email: "ann@x.example"}}
+		want := []contact{{ID: "p9", Name: "Zoe", Email: "zoe@x.example"},
+			{ID: "p1", Name: "Ann Lee", Email: "ann@x.example"}}
 		if diff := cmp.Diff(want, w.contacts("A1")); diff != "" {
 			t.Errorf("%s, contacts (-want +got):\n%s", fmt.Sprint(i), diff)
 		}

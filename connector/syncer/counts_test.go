@@ -17,7 +17,8 @@ import (
 func TestAFindingCountsInEveryRunUntilItIsSettled(t *testing.T) {
 	t.Parallel()
 	refuse := func(method, path string) sandbox.Fault {
-		return sandbox.Fault{Kind: sandbox.ErrorBefore, Status: http.StatusUnprocessableEntity, Method: method, Path: path, Count: 1}
+		return sandbox.Fault{Kind: sandbox.ErrorBefore, Status: http.StatusUnprocessableEntity, Method: method, Path: path,
+			Count: 1}
 	}
 	letBe := func(w *world) error {
 		_, err := w.syncer.Close(w.t.Context(), w.payer("A1"), syncer.Operator{Name: "Ann", Reason: "it pays by card"})
@@ -30,13 +31,18 @@ func TestAFindingCountsInEveryRunUntilItIsSettled(t *testing.T) {
 		settle       func(*world) error
 		held, failed int
 	}{
-		{name: "a refused create", before: func(w *world) error { w.service.Inject(refuse(http.MethodPost, "/api/customers")); return nil }, settle: retried, failed: 1},
-		{name: "a refused signing link", before: func(w *world) error { w.service.Inject(refuse(http.MethodPut, linkPath)); return nil }, settle: retried, failed: 1},
+		{name: "a refused create",
+			before: func(w *world) error { w.service.Inject(refuse(http.MethodPost, "/api/customers")); return nil },
+			settle: retried, failed: 1},
+		{name: "a refused signing link",
+			before: func(w *world) error { w.service.Inject(refuse(http.MethodPut, linkPath)); return nil }, settle: retried,
+			failed: 1},
 		{name: "a lost signing link", before: func(w *world) error {
 			w.service.Inject(sandbox.Fault{Kind: sandbox.LostResponse, Method: http.MethodPut, Path: linkPath, Count: 1})
 			return nil
 		}, settle: letBe, held: 1},
-		{name: "a cancelled mandate", then: func(w *world) error { w.sign(connector.MandateCancelled); return nil }, settle: letBe, held: 1},
+		{name: "a cancelled mandate", then: func(w *world) error { w.sign(connector.MandateCancelled); return nil },
+			settle: letBe, held: 1},
 		{name: "a customer that is gone", then: func(w *world) error {
 			w.clock.advance(time.Hour) // it is no customer that was made just before
 			err := w.service.Delete(w.payer("A1").BillingID)
@@ -44,7 +50,8 @@ func TestAFindingCountsInEveryRunUntilItIsSettled(t *testing.T) {
 			w.sweep()
 			return err
 		}, settle: func(w *world) error {
-			_, err := w.syncer.GiveUp(w.t.Context(), w.connection(), state.RecordID{Connection: "acme", SourceID: "A1"}, syncer.Operator{Name: "Ann", Reason: "it moved away"})
+			_, err := w.syncer.GiveUp(w.t.Context(), w.connection(), state.RecordID{Connection: "acme", SourceID: "A1"},
+				syncer.Operator{Name: "Ann", Reason: "it moved away"})
 			return err
 		}, held: 1},
 	} {
@@ -74,7 +81,8 @@ func TestAFindingCountsInEveryRunUntilItIsSettled(t *testing.T) {
 				w.clock.advance(time.Minute)
 				res := w.complete(w.run())
 				if res.Counts.Held != tt.held || res.Counts.Failed != tt.failed || res.Attention != 1 || res.News {
-					t.Errorf("a later run counts %+v, %d for a person, news %t; want %d held and %d failed, 1 and no news", res.Counts, res.Attention, res.News, tt.held, tt.failed)
+					t.Errorf("a later run counts %+v, %d for a person, news %t; want %d held and %d failed, 1 and no news", res.Counts,
+						res.Attention, res.News, tt.held, tt.failed)
 				}
 				if res.Counts.Pulled != 4 {
 					t.Errorf("%d records were read, want 4", res.Counts.Pulled)
@@ -96,7 +104,8 @@ func TestACustomerWhoseCreateLostItsAnswerCountsAsCreated(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]func(*world){
 		"the answer is lost": func(w *world) {
-			w.service.Inject(sandbox.Fault{Kind: sandbox.LostResponse, Method: http.MethodPost, Path: "/api/customers", Count: 2})
+			w.service.Inject(sandbox.Fault{Kind: sandbox.LostResponse, Method: http.MethodPost, Path: "/api/customers",
+				Count: 2})
 		},
 		"the process is killed": func(w *world) { meddle(w).onMade = func() { panic(errKilled) } },
 	} {

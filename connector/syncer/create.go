@@ -40,13 +40,15 @@ func (r *run) create(ctx context.Context, c state.Change) error {
 
 // unwritable closes a create that has no form in the billing service.
 func (r *run) unwritable(ctx context.Context, c state.Change) error {
-	return r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonRejected, "The customer cannot be written in the billing service's form.")
+	return r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonRejected,
+		"The customer cannot be written in the billing service's form.")
 }
 
 // notFrozen handles a create that may not be sent. If the facts have changed since its plan, it is planned again.
 func (r *run) notFrozen(ctx context.Context, c state.Change, err error) error {
 	switch {
-	case errors.Is(err, state.ErrKeyFound), errors.Is(err, state.ErrKeyTaken), errors.Is(err, state.ErrKeyUnderWay), errors.Is(err, state.ErrAccepted):
+	case errors.Is(err, state.ErrKeyFound), errors.Is(err, state.ErrKeyTaken), errors.Is(err, state.ErrKeyUnderWay),
+		errors.Is(err, state.ErrAccepted):
 		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
 	case errors.Is(err, state.ErrCreatesWait): // a person has said so since this run began to send
 		return nil
@@ -158,7 +160,8 @@ func (r *run) gatherCreate(ctx context.Context, c state.Change) (keyKnown, error
 	if err != nil {
 		return keyKnown{}, err
 	}
-	k, err := r.gatherKey(ctx, c.Payer.SourceID, c.Payer.Key, m.Record, protocol.Facts{Words: stored.Facts.Words}, c.Wanted)
+	k, err := r.gatherKey(ctx, c.Payer.SourceID, c.Payer.Key, m.Record, protocol.Facts{Words: stored.Facts.Words},
+		c.Wanted)
 	if err != nil {
 		return k, err
 	}
@@ -170,7 +173,8 @@ func (r *run) gatherCreate(ctx context.Context, c state.Change) (keyKnown, error
 	f.Alike, f.AlikeLeft, f.AlikeTwice = false, false, false // matches were checked before it was first sent
 	for i, a := range f.Attempts {
 		f.Attempts[i].Rest = c.Attempts >= quickReplays
-		if a.Seq <= stored.Facts.Doubt.Since || !x.ClockBack.Before(c.UpdatedAt) { // it may have been sent since, or longer ago than it says
+		// it may have been sent since, or longer ago than it says
+		if a.Seq <= stored.Facts.Doubt.Since || !x.ClockBack.Before(c.UpdatedAt) {
 			f.Doubt = protocol.Doubt{Since: a.Seq, Over: a.Over}
 		}
 	}
@@ -272,7 +276,8 @@ func (r *run) post(ctx context.Context, c state.Change, a attempt) (*connector.R
 	}
 	key := c.Payer.Key
 	if carried := connector.KeyIn(made.ExternalData, key.Name); carried.Value != "" && !key.MayBe(carried) {
-		return nil, errors.Join(r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonAnswerMismatch, ""), r.end(ctx, c, a.Attempt, nil))
+		return nil, errors.Join(r.closeWith(ctx, c, connector.ChangeHeld, connector.ReasonAnswerMismatch, ""),
+			r.end(ctx, c, a.Attempt, nil))
 	}
 	if connector.KeyIn(made.ExternalData, key.Name) != key {
 		made.ExternalData = c.Wanted.ExternalData // the answer need not repeat the request

@@ -28,7 +28,8 @@ func TestALinkThatCameWithACreateIsNotAskedForAgain(t *testing.T) {
 		{name: "an address alone", path: "url", switched: "url", pages: pages, asked: 1, linked: true},
 		{name: "no address", path: "url", switched: "none", pages: pages, asked: 1, linked: true},
 		{name: "not named", switched: "mandate", pages: pages, told: "link_lost"},
-		{name: "not named, and asking again gives the same", switched: "mandate", pages: pages, same: true, asked: 1, linked: true},
+		{name: "not named, and asking again gives the same", switched: "mandate", pages: pages, same: true, asked: 1,
+			linked: true},
 		{name: "on this machine", path: "url", switched: "mandate", pages: "http://127.0.0.1:8080", linked: true},
 		{name: "not safe", path: "url", switched: "mandate", pages: "http://pay.example", told: "link_lost"},
 		{name: "the answer was lost", path: "url", switched: "mandate", pages: pages, lost: true, told: "link_lost"},
@@ -45,7 +46,8 @@ func TestALinkThatCameWithACreateIsNotAskedForAgain(t *testing.T) {
 			}
 			w.books.put("A1", "Northwind", "a@example.com")
 			if tt.lost {
-				w.service.Inject(sandbox.Fault{Kind: sandbox.LostResponse, Method: http.MethodPost, Path: "/api/customers", Count: 1})
+				w.service.Inject(sandbox.Fault{Kind: sandbox.LostResponse, Method: http.MethodPost, Path: "/api/customers",
+					Count: 1})
 			}
 			w.run()
 			w.run()
@@ -84,7 +86,8 @@ func TestThatAnAnswerWasLostIsToldWhereALinkWasAskedFor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.books.put("A1", "Northwind", "a@example.com")
-	w.service.Inject(sandbox.Fault{Kind: sandbox.LostResponse, Method: http.MethodPut, Path: "/api/customers/*/directdebitmandates", Count: 1})
+	w.service.Inject(sandbox.Fault{Kind: sandbox.LostResponse, Method: http.MethodPut,
+		Path: "/api/customers/*/directdebitmandates", Count: 1})
 	w.run()
 	w.run()
 	rows, err := w.ledger.AttentionOf(t.Context(), "acme", "A1")

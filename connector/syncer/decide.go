@@ -58,7 +58,8 @@ func (r *run) decidePage(ctx context.Context, candidates []state.Candidate) ([]s
 // decide returns the decision on one record.
 func (r *run) decide(ctx context.Context, s subject) (state.Decision, error) {
 	c, m := s.Candidate, s.made
-	d := state.Decision{SourceID: c.Record.SourceID, ContentHash: c.ContentHash, Stands: c.Stands, Verdict: state.Held, Topic: state.TopicRecord, Key: m.Result.Key, Likeness: s.like,
+	d := state.Decision{SourceID: c.Record.SourceID, ContentHash: c.ContentHash, Stands: c.Stands, Verdict: state.Held,
+		Topic: state.TopicRecord, Key: m.Result.Key, Likeness: s.like,
 		Facts: state.FactsOfPlan(protocol.Facts{Key: m.Record.Key, Record: m.Record}, false)}
 	if m.Standing == protocol.Included {
 		d.Unasked = state.Unasked(m.Unasked)
@@ -89,9 +90,11 @@ func tellForgotten(d state.Decision, c state.Candidate) state.Decision {
 	switch d.Topic = state.TopicRecord; c.Forgotten {
 	case state.ForgottenAlike:
 		d.Verdict = state.Held
-		return d.Because(connector.ReasonForgotten, "The record is new, and has the number, or the name and the e-mail address, of a payer that was forgotten. Nothing of it is kept, and nothing is sent for it.")
+		return d.Because(connector.ReasonForgotten,
+			"The record is new, and has the number, or the name and the e-mail address, of a payer that was forgotten. Nothing of it is kept, and nothing is sent for it.")
 	case state.ForgottenOther:
-		return d.Because(connector.ReasonForgotten, "The payer of this record was forgotten, and the record looks like somebody else by now. Nothing of it is kept, and nothing is sent for it.")
+		return d.Because(connector.ReasonForgotten,
+			"The payer of this record was forgotten, and the record looks like somebody else by now. Nothing of it is kept, and nothing is sent for it.")
 	}
 	return d
 }
@@ -103,7 +106,8 @@ func sentences(problems []connector.Problem) string {
 
 // decideLinked decides on the record of a payer with a customer. It gathers the facts and asks package protocol for the
 // next step.
-func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candidate, m rendered, seen *sight) (state.Decision, error) {
+func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candidate, m rendered,
+	seen *sight) (state.Decision, error) {
 	p := *c.Payer
 	base, err := r.base(ctx, p)
 	if err != nil {
@@ -150,7 +154,8 @@ func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candid
 	case protocol.Tell:
 		return r.tellLinked(ctx, d, c, m, f, next, other)
 	case protocol.Update:
-		d.Customer = &state.NewChange{Action: connector.ActionUpdate, Wanted: wanted, BillingID: p.BillingID, Diff: connector.Diff(have, wanted)}
+		d.Customer = &state.NewChange{Action: connector.ActionUpdate, Wanted: wanted, BillingID: p.BillingID,
+			Diff: connector.Diff(have, wanted)}
 		r.showBefore(d.Customer, base, seen)
 		if r.linkOnly && !d.Left {
 			d.Topic = state.TopicLink
@@ -167,7 +172,8 @@ func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candid
 }
 
 // tellLinked reports a linked payer's findings to people. other is the record with the same key.
-func (r *run) tellLinked(ctx context.Context, d state.Decision, c state.Candidate, m rendered, f protocol.Facts, next protocol.Outcome, other string) (state.Decision, error) {
+func (r *run) tellLinked(ctx context.Context, d state.Decision, c state.Candidate, m rendered, f protocol.Facts,
+	next protocol.Outcome, other string) (state.Decision, error) {
 	reason := next.Customer.Reason
 	k := keyKnown{key: c.Payer.Key, rival: other}
 	var err error
@@ -212,7 +218,8 @@ func (r *run) showBefore(c *state.NewChange, base *connector.Customer, seen *sig
 // next step (RULES.md#who-has-the-key). It looks once for another record's expired create.
 func (r *run) decideNew(ctx context.Context, d state.Decision, s subject) (state.Decision, error) {
 	c, res, seen := s.Candidate, s.made.Result, s.seen
-	record := protocol.Record{Standing: protocol.Included, Key: res.Key.ID(), Hash: s.made.Hash, Mandate: res.RequestMandate}
+	record := protocol.Record{Standing: protocol.Included, Key: res.Key.ID(), Hash: s.made.Hash,
+		Mandate: res.RequestMandate}
 	owned := r.conn.Mapping.Owned(res.Customer, connector.Customer{})
 	for looked := false; ; looked = true {
 		k := r.newKey(res.Key, record, c.Facts)
@@ -227,7 +234,8 @@ func (r *run) decideNew(ctx context.Context, d state.Decision, s subject) (state
 			why = cmp.Or(why, k.spentBy(*seen))
 		}
 		if k.byWord && why != "" && k.word.Spent == "" && r.id != 0 { // a forecast notes nothing
-			if err := r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.SpendWord(r.conn.Name, d.SourceID, k.word.BillingID, why) }); err != nil {
+			if err := r.Ledger.Do(ctx,
+				func(tx *state.Tx) error { return tx.SpendWord(r.conn.Name, d.SourceID, k.word.BillingID, why) }); err != nil {
 				return d, err
 			}
 			continue
@@ -283,7 +291,8 @@ func (r *run) planNew(d state.Decision, res mapping.Result, next protocol.Outcom
 			lost := r.Settings.NotCarried(res.Customer)
 			r.cuts.Store(r.cuts.Load() || len(lost) > 0)
 			if len(lost) > 0 {
-				d.Customer.Diff = slices.DeleteFunc(d.Customer.Fields(), func(f connector.FieldChange) bool { return slices.Contains(lost, f.Path) })
+				d.Customer.Diff = slices.DeleteFunc(d.Customer.Fields(),
+					func(f connector.FieldChange) bool { return slices.Contains(lost, f.Path) })
 			}
 		}
 		return d

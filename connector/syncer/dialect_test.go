@@ -41,7 +41,8 @@ func foreignFieldsSurvive(t *testing.T, w *world) {
 	w.complete(w.run())
 	id := w.payer("A1").BillingID
 	foreign := map[string]string{
-		"crm": `{"score":12345678901234567890,"tags":["a",null,1.10],"Nested":{"z":1,"a":2}}`, "vip": `null`, "balance": `0.10`,
+		"crm": `{"score":12345678901234567890,"tags":["a",null,1.10],"Nested":{"z":1,"a":2}}`, "vip": `null`,
+		"balance": `0.10`,
 	}
 	c, _ := w.service.Customer(id)
 	raw := string(c.Raw)

@@ -54,7 +54,8 @@ func (s *Syncer) DriftOf(ctx context.Context, conn Connection, p state.Payer) (D
 		return d, err
 	case stored.InFlight:
 		return d, state.ErrUnderWay
-	case m.Standing != protocol.Included || stored.Payer == nil || stored.Payer.BillingID == "" || stored.Payer.Applied == nil:
+	case m.Standing != protocol.Included || stored.Payer == nil || stored.Payer.BillingID == "" ||
+		stored.Payer.Applied == nil:
 		return d, ErrNothingToCompare
 	}
 	d.Payer = *stored.Payer
@@ -70,7 +71,8 @@ func (s *Syncer) DriftOf(ctx context.Context, conn Connection, p state.Payer) (D
 }
 
 // differing lists the differences between a record and the given version of its customer.
-func (s *Syncer) differing(d *Drift, customer connector.RemoteCustomer, last *connector.Customer) (out []connector.FieldChange, err error) {
+func (s *Syncer) differing(d *Drift, customer connector.RemoteCustomer,
+	last *connector.Customer) (out []connector.FieldChange, err error) {
 	fields, err := s.Billing.Drift(customer, last, d.mapped.With(d.Payer.Accepted), d.own)
 	if err != nil {
 		return nil, err
@@ -139,7 +141,8 @@ func (d Drift) takenAway(path string) string {
 	}
 	whole += "]"
 	for _, ours := range connector.Diff(connector.Customer{}, d.mapped) {
-		if strings.HasPrefix(ours.Path, whole+".") && !slices.ContainsFunc(d.Fields, func(f connector.FieldChange) bool { return f.Path == ours.Path && f.From == "" }) {
+		if strings.HasPrefix(ours.Path, whole+".") &&
+			!slices.ContainsFunc(d.Fields, func(f connector.FieldChange) bool { return f.Path == ours.Path && f.From == "" }) {
 			return ""
 		}
 	}
@@ -154,7 +157,8 @@ func (s *Syncer) IgnoreParts(ctx context.Context, d Drift, parts []string, by Op
 		if !slices.Contains(d.own, part) {
 			return fmt.Errorf("%s: the mapping owns %s", part, strings.Join(d.own, ", "))
 		}
-		if a := (connector.Accepted{Path: part, Ignored: true}); !slices.Contains(d.Payer.Accepted, a) { // else it was said before
+		// else it was said before
+		if a := (connector.Accepted{Path: part, Ignored: true}); !slices.Contains(d.Payer.Accepted, a) {
 			ignored = append(ignored, a)
 		}
 	}
@@ -168,7 +172,8 @@ func (s *Syncer) IgnoreParts(ctx context.Context, d Drift, parts []string, by Op
 // still stands. More of a whole contact or address replaces what was accepted of its fields.
 func (d Drift) beside(more []connector.Accepted) []connector.Accepted {
 	for _, a := range d.Payer.Accepted {
-		if a.Holds(d.mapped) && !slices.ContainsFunc(more, func(m connector.Accepted) bool { return m.Path == a.Path || strings.HasPrefix(a.Path, m.Path+".") }) {
+		if a.Holds(d.mapped) && !slices.ContainsFunc(more,
+			func(m connector.Accepted) bool { return m.Path == a.Path || strings.HasPrefix(a.Path, m.Path+".") }) {
 			more = append(slices.Clip(more), a)
 		}
 	}
@@ -198,7 +203,8 @@ func (s *Syncer) accept(ctx context.Context, d Drift, more []connector.Accepted,
 		if err := errors.Join(tx.Accept(p, accepted), tx.SetApplied(p, p.Applied.With(before))); err != nil {
 			return err
 		}
-		seen, err := reconcile.Observe(tx, reconcile.OfCustomer(d.seen.customer, d.seen.ticket, connector.CauseUpdate, "operator "+by.Name))
+		seen, err := reconcile.Observe(tx,
+			reconcile.OfCustomer(d.seen.customer, d.seen.ticket, connector.CauseUpdate, "operator "+by.Name))
 		switch {
 		case err != nil:
 			return err
@@ -207,7 +213,8 @@ func (s *Syncer) accept(ctx context.Context, d Drift, more []connector.Accepted,
 		case !seen.Drifted:
 			tx.Explain(p, state.TopicLink, "", "")
 		}
-		return errors.Join(err, tx.Audit(state.Entry{Actor: by.Name, Action: action, Subject: p.SourceID + " " + p.BillingID + " " + pathsOf(more), Reason: by.Reason}))
+		return errors.Join(err, tx.Audit(state.Entry{Actor: by.Name, Action: action, Subject: p.SourceID + " " + p.BillingID +
+			" " + pathsOf(more), Reason: by.Reason}))
 	})
 }
 
@@ -238,6 +245,7 @@ func (s *Syncer) SendOurs(ctx context.Context, d Drift, by Operator) error {
 			return err
 		}
 		_, err = tx.RetryRecord(p.Connection, p.SourceID)
-		return errors.Join(err, tx.Audit(state.Entry{Actor: by.Name, Action: "send ours", Subject: p.SourceID + " " + p.BillingID, Reason: by.Reason}))
+		return errors.Join(err, tx.Audit(state.Entry{Actor: by.Name, Action: "send ours", Subject: p.SourceID + " " +
+			p.BillingID, Reason: by.Reason}))
 	})
 }

@@ -160,6 +160,7 @@ func (s *Syncer) companies(ctx context.Context) (apart func(a, b holder) bool, e
 		if a.connection == "" || b.connection == "" {
 			return a.scope != "" && b.scope != "" && a.scope != b.scope
 		}
-		return separate[[2]string{a.connection, b.connection}] || s.Settings.areTwoCompanies(books[a.connection], books[b.connection])
+		return separate[[2]string{a.connection, b.connection}] ||
+			s.Settings.areTwoCompanies(books[a.connection], books[b.connection])
 	}, err
 }

@@ -21,7 +21,8 @@ func personName(n int) string {
 // second makes a customer of nobody with the e-mail address of a record, under a name.
 func (w *world) second(n int, name string, mandate connector.MandateStatus) string {
 	w.t.Helper()
-	id, err := w.service.Begin(fmt.Appendf(nil, `{"name":%q,"people":[{"name":"Ann","email":"payer%d@example.com"}],"addresses":[{"line1":"1 Quay St","postCode":"LS1 4AP"}]}`, name, n), mandate)
+	id, err := w.service.Begin(fmt.Appendf(nil,
+		`{"name":%q,"people":[{"name":"Ann","email":"payer%d@example.com"}],"addresses":[{"line1":"1 Quay St","postCode":"LS1 4AP"}]}`, name, n), mandate)
 	w.does(err)
 	return id
 }
@@ -85,7 +86,9 @@ func TestSecondCustomersAreToldEveryNightUntilEachIsSettled(t *testing.T) {
 		w.finds(3)
 	}
 	told, err := w.ledger.AttentionOf(t.Context(), "acme", "C0003")
-	if err != nil || len(told) != 1 || !strings.Contains(told[0].Detail, w.payer("C0003").BillingID+" (no mandate known)") || !strings.Contains(told[0].Detail, active+" (mandate ACTIVE)") {
+	if err != nil || len(told) != 1 ||
+		!strings.Contains(told[0].Detail, w.payer("C0003").BillingID+" (no mandate known)") ||
+		!strings.Contains(told[0].Detail, active+" (mandate ACTIVE)") {
 		t.Errorf("C0003 is told %+v: %v", told, err)
 	}
 
@@ -154,7 +157,8 @@ func TestTwoRecordsOfOnePayerAreToldBoth(t *testing.T) {
 			w.books.put("C0", "Petersen Transport Ltd", "desk@petersen.example")
 			for i := range test.others {
 				no := fmt.Sprintf("C%d", i+1)
-				w.books.putAs(no, map[string]string{"No": no, "Name": "Petersen Transport Ltd", "Email": "desk@petersen.example", "Postcode": test.postcode, "Group": "payer"})
+				w.books.putAs(no, map[string]string{"No": no, "Name": "Petersen Transport Ltd", "Email": "desk@petersen.example",
+					"Postcode": test.postcode, "Group": "payer"})
 			}
 			w.complete(w.run())
 			if found := w.nightly(); found.Records != test.want {
@@ -189,7 +193,8 @@ func TestCustomersOfTwoCompaniesAreNoDuplicates(t *testing.T) {
 			w.complete(w.runNew(b, connector.RunSync))
 			if c.separate {
 				w.does(w.ledger.Do(t.Context(), func(tx *state.Tx) error {
-					_, err := tx.DecideConnections(state.ConnectionDecision{Old: "acme", New: next, Decision: state.BooksSeparate, Actor: "ada", Reason: "two companies"})
+					_, err := tx.DecideConnections(state.ConnectionDecision{Old: "acme", New: next, Decision: state.BooksSeparate,
+						Actor: "ada", Reason: "two companies"})
 					return err
 				}))
 			}

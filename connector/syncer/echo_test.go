@@ -19,7 +19,8 @@ func TestOurOwnWritesIntoTheBooksAreNoChange(t *testing.T) {
 	w.books.written = []connector.WrittenPart{{Field: "Status"}}
 	numbers := []string{"C1", "C2", "C3", "C4"}
 	put := func(no, name, status string) {
-		w.books.putAs(no, map[string]string{"No": no, "Name": name, "Email": no + "@example.com", "Postcode": "LS1 4AP", "Group": "payer", "Status": status})
+		w.books.putAs(no, map[string]string{"No": no, "Name": name, "Email": no + "@example.com", "Postcode": "LS1 4AP",
+			"Group": "payer", "Status": status})
 	}
 	for _, no := range numbers {
 		put(no, "Customer "+no, "")
@@ -28,7 +29,8 @@ func TestOurOwnWritesIntoTheBooksAreNoChange(t *testing.T) {
 	for _, no := range numbers {
 		id := state.RecordID{Connection: "acme", SourceID: no}
 		if err := w.ledger.Do(t.Context(), func(tx *state.Tx) error {
-			return errors.Join(tx.FreezeWrite(state.FrozenWrite{RecordID: id, Setup: "s", ID: "w" + no, Wanted: connector.StandingActive, Body: []byte("set")}), tx.WriteApplied(id, "w"+no, state.WritebackField{}))
+			return errors.Join(tx.FreezeWrite(state.FrozenWrite{RecordID: id, Setup: "s", ID: "w" + no,
+				Wanted: connector.StandingActive, Body: []byte("set")}), tx.WriteApplied(id, "w"+no, state.WritebackField{}))
 		}); err != nil {
 			t.Fatal(err)
 		}

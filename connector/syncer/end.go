@@ -21,7 +21,8 @@ func (r *run) ended() connector.RunOutcome {
 }
 
 func (r *run) close(ctx context.Context, outcome connector.RunOutcome, err error) (Result, error) {
-	res := Result{RunID: r.id, Connection: r.conn.Name, Kind: r.opts.Kind, Plan: r.plan, Proof: r.proof, Note: r.note, Err: err, RetryAt: retryAt(err)}
+	res := Result{RunID: r.id, Connection: r.conn.Name, Kind: r.opts.Kind, Plan: r.plan, Proof: r.proof, Note: r.note,
+		Err: err, RetryAt: retryAt(err)}
 	problem := r.note
 	if err != nil {
 		outcome, problem = outcomeOf(err), connector.ProblemOf(err)
@@ -63,7 +64,8 @@ func (r *run) close(ctx context.Context, outcome connector.RunOutcome, err error
 // isNews reports whether a run has more to report than the run before it.
 func (r *run) isNews(res Result, problem string, fresh int, before state.RunBefore) bool {
 	switch {
-	case res.Outcome == connector.RunComplete && problem == "" && res.Attention+res.Counts.Held+res.Counts.Failed == 0 && !res.AwaitsApproval():
+	case res.Outcome == connector.RunComplete && problem == "" && res.Attention+res.Counts.Held+res.Counts.Failed == 0 &&
+		!res.AwaitsApproval():
 		return false
 	case fresh > 0, before.Outcome != res.Outcome, before.Problem != problem, res.Counts.Waiting > before.Waiting:
 		return true
@@ -120,7 +122,8 @@ func outcomeOf(err error) connector.RunOutcome {
 	case errors.As(err, &unproven) && len(unproven.Lost) == 0:
 		return connector.RunIncomplete
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
-		errors.Is(err, reconcile.ErrListChanges), errors.As(err, &quarantine), errors.As(err, &short), errors.As(err, &stands):
+		errors.Is(err, reconcile.ErrListChanges), errors.As(err, &quarantine), errors.As(err, &short),
+		errors.As(err, &stands):
 		return connector.RunIncomplete
 	}
 	switch connector.FaultOf(err) {

@@ -132,7 +132,8 @@ func unread(tx *state.Tx, p state.Payer) error {
 	if err != nil || now.Seen {
 		return err
 	}
-	tx.Explain(p, state.TopicLink, connector.ReasonOutcomeUnknown, "The new customer could not be read back yet. It is looked at again.")
+	tx.Explain(p, state.TopicLink, connector.ReasonOutcomeUnknown,
+		"The new customer could not be read back yet. It is looked at again.")
 	return nil
 }
 

@@ -27,14 +27,20 @@ type meddler struct {
 	askInstead bool // onRequest answers, and no request for a signing link leaves
 	asked      int  // requests for a signing link
 
-	onRead    func(id string, c connector.RemoteCustomer, err error) (connector.RemoteCustomer, error) // after the answer to a GET
-	onCreate  func(body []byte) error                                                                  // instead of the answer, when it is not nil
-	onAnswer  func(*connector.RemoteCustomer)                                                          // changes the answer to a create
-	onMade    func()                                                                                   // after the answer to a create
-	onUpdate  func(id string)                                                                          // before a PUT
-	onRequest func(id string, m connector.Mandate, err error) (connector.Mandate, error)               // after the answer with a signing link
-	onPage    func([]connector.RemoteCustomer) []connector.RemoteCustomer                              // of the list
-	onSearch  func([]connector.RemoteCustomer) []connector.RemoteCustomer                              // what a search found
+	// after the answer to a GET
+	onRead func(id string, c connector.RemoteCustomer, err error) (connector.RemoteCustomer, error)
+	// instead of the answer, when it is not nil
+	onCreate func(body []byte) error
+	// changes the answer to a create
+	onAnswer func(*connector.RemoteCustomer)
+	// after the answer to a create
+	onMade   func()
+	onUpdate func(id string) // before a PUT
+	// after the answer with a signing link
+	onRequest func(id string, m connector.Mandate, err error) (connector.Mandate, error)
+	onPage    func([]connector.RemoteCustomer) []connector.RemoteCustomer // of the list
+	// what a search found
+	onSearch func([]connector.RemoteCustomer) []connector.RemoteCustomer
 }
 
 // meddle puts a meddler into the world.
@@ -160,7 +166,8 @@ func TestOneNotFoundDoesNotTurnAnAdoptionIntoACreate(t *testing.T) {
 	w := newWorld(t)
 	w.add(`{"name":"Old Name","externalData":{"customerNo":"A1"}}`)
 	w.books.put("A1", "Northwind", "a@example.com")
-	w.service.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Status: http.StatusNotFound, Method: http.MethodGet, Path: "/api/customers/*", Count: 1})
+	w.service.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Status: http.StatusNotFound, Method: http.MethodGet,
+		Path: "/api/customers/*", Count: 1})
 	w.run()
 	w.run()
 	if n := len(w.service.Customers()); n != 1 {
@@ -175,7 +182,8 @@ func TestARefusedReplayDoesNotProveThatTheFirstAttemptMadeNothing(t *testing.T) 
 	w := newWorld(t)
 	w.books.put("A1", "Northwind", "a@example.com")
 	w.service.Inject(sandbox.Fault{Kind: sandbox.LostResponse, Method: http.MethodPost, Path: "/api/customers", Count: 1})
-	w.service.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Status: http.StatusConflict, Method: http.MethodPost, Path: "/api/customers", Count: 1})
+	w.service.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Status: http.StatusConflict, Method: http.MethodPost,
+		Path: "/api/customers", Count: 1})
 	w.run()
 	w.books.put("A1", "Northwind Ltd", "a@example.com")
 	w.clock.advance(5 * time.Minute)
@@ -189,7 +197,8 @@ func TestListsFromBeforeALateArrivalDoNotAllowASecondCreate(t *testing.T) {
 	w := newWorld(t, func(o *sandbox.Options, _ *billing.Dialect) { o.Switches.HashMemory = 10 * time.Minute })
 	w.books.put("A1", "Northwind", "a@example.com")
 	// The first attempt is under way for five minutes, the second never leaves.
-	w.service.Inject(sandbox.Fault{Kind: sandbox.Late, Delay: 5 * time.Minute, Method: http.MethodPost, Path: "/api/customers", Count: 1})
+	w.service.Inject(sandbox.Fault{Kind: sandbox.Late, Delay: 5 * time.Minute, Method: http.MethodPost,
+		Path: "/api/customers", Count: 1})
 	w.service.Inject(sandbox.Fault{Kind: sandbox.LostRequest, Method: http.MethodPost, Path: "/api/customers", Count: 1})
 	w.run()
 	for range 2 { // two scheduled sweeps agree, before the late request arrives
@@ -262,7 +271,8 @@ func TestAFailedReadBackHidesNothingThatAnotherProcessFound(t *testing.T) {
 		}
 		p := w.payer("A1")
 		w.clock.advance(20 * time.Minute)
-		if err := w.ledger.Do(context.Background(), func(tx *state.Tx) error { return reconcile.Missing(tx, p, ticket) }); err != nil {
+		if err := w.ledger.Do(context.Background(),
+			func(tx *state.Tx) error { return reconcile.Missing(tx, p, ticket) }); err != nil {
 			t.Error(err)
 		}
 		return c, &connector.RemoteError{Op: "get customer", Fault: connector.FaultUnavailable}
@@ -305,7 +315,8 @@ func TestARunThatSentOnlyAnOlderCreateOfAnUnreadRecordIsNotComplete(t *testing.T
 	w.edit("name: trim(Name)\n  people:", "name: upper(Name)\n  people:")
 	m.onCreate = nil
 	w.clock.advance(time.Hour)
-	w.service.Inject(sandbox.Fault{Kind: sandbox.EmptyBody, Method: http.MethodGet, Path: "/api/customers", Count: 1}) // so it is sent after the plan
+	// so it is sent after the plan
+	w.service.Inject(sandbox.Fault{Kind: sandbox.EmptyBody, Method: http.MethodGet, Path: "/api/customers", Count: 1})
 	if res := w.changesRun(); res.Outcome == connector.RunComplete {
 		t.Errorf("the run is complete with %+v, although the customer was made by the mapping before", res.Counts)
 	}
@@ -320,7 +331,8 @@ func (w *world) changesRun() syncer.Result {
 	w.t.Helper()
 	conn := w.connection()
 	conn.Info.Snapshot = false
-	res, err := w.syncer.Run(context.Background(), conn, syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test"})
+	res, err := w.syncer.Run(context.Background(), conn,
+		syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test"})
 	if err != nil {
 		w.t.Fatal(err)
 	}

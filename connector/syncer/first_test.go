@@ -124,7 +124,8 @@ func TestARecordThatAFirstReadingShowsTwiceIsPlannedAsShownLast(t *testing.T) {
 	w := newWorld(t)
 	w.fill(150)
 	again := w.books.records[3]
-	again.Data = []byte(`{"No":"` + again.SourceID + `","Name":"Renamed Ltd","Email":"renamed@example.com","Postcode":"LS1 4AP","Group":"payer"}`)
+	again.Data = []byte(`{"No":"` + again.SourceID +
+		`","Name":"Renamed Ltd","Email":"renamed@example.com","Postcode":"LS1 4AP","Group":"payer"}`)
 	w.books.records = append(w.books.records, again)
 	w.complete(w.run())
 	names := 0

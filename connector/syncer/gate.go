@@ -59,7 +59,8 @@ func (r *run) gated(ctx context.Context, c state.Change, do func(context.Context
 		return do(ctx, c)
 	}
 	defer r.gate.trial.Unlock()
-	if p, err := r.roundTrips(ctx); err != nil || len(p.Disproved()) > 0 && c.State == connector.ChangePending && c.Action == connector.ActionUpdate {
+	if p, err := r.roundTrips(ctx); err != nil || len(p.Disproved()) > 0 && c.State == connector.ChangePending &&
+		c.Action == connector.ActionUpdate {
 		r.gate.held.Add(1)
 		return err
 	}
@@ -113,7 +114,8 @@ func (r *run) cameBack() {
 // foreign member is gone or changed, somebody may have edited the customer: two such cases are needed. The loss of all
 // pairs is enough after one update, if there were pairs before and one was sent. A person deleting all pairs in the
 // same moment is less likely, and a false alarm costs only a person's confirmation.
-func (r *run) tripOf(ctx context.Context, c state.Change, before, after connector.RemoteCustomer, notShown []string) (*state.RoundTrip, error) {
+func (r *run) tripOf(ctx context.Context, c state.Change, before, after connector.RemoteCustomer,
+	notShown []string) (*state.RoundTrip, error) {
 	own := r.conn.Mapping.Own()
 	kinds, err := r.Billing.Others(before.Raw, c.Payer.Applied, c.Wanted, own)
 	if err != nil {
@@ -153,7 +155,8 @@ func unmoved(tx *state.Tx, t *state.RoundTrip) error {
 	if err != nil {
 		return err
 	}
-	t.Lost = slices.DeleteFunc(t.Lost, func(path string) bool { return slices.Contains(known, listIndex.ReplaceAllString(path, "[]")) })
+	t.Lost = slices.DeleteFunc(t.Lost,
+		func(path string) bool { return slices.Contains(known, listIndex.ReplaceAllString(path, "[]")) })
 	if len(t.Lost) > 0 {
 		t.Survived = nil
 	}
@@ -193,7 +196,8 @@ func (e *UnprovenError) Error() string {
 	if len(e.Lost) == 0 {
 		return fmt.Sprintf("%s: what became of the first ones is not known yet, and each replaces a customer as a whole; the next run goes on", waiting(e.Held))
 	}
-	return fmt.Sprintf("%s: after updates, customers did not show %s as they should. %s", waiting(e.Held), JoinPaths(e.Lost), WayOutOfDoubt(e.Lost))
+	return fmt.Sprintf("%s: after updates, customers did not show %s as they should. %s", waiting(e.Held),
+		JoinPaths(e.Lost), WayOutOfDoubt(e.Lost))
 }
 
 // Steps returns the steps of a person after updates have lost values.
@@ -254,7 +258,8 @@ func (r *run) sendAll(ctx context.Context) error {
 	for {
 		started := r.gate.started.Load()
 		r.gate.held.Store(0)
-		if err := r.walk(ctx, walk{stage: "send", lane: state.LaneCustomer, pending: true, grouped: true, do: r.applyCustomer}); err != nil {
+		if err := r.walk(ctx, walk{stage: "send", lane: state.LaneCustomer, pending: true, grouped: true,
+			do: r.applyCustomer}); err != nil {
 			return err
 		}
 		if err := r.resume(ctx); err != nil { // a second try for this run's unknown outcomes

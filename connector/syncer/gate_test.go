@@ -19,7 +19,8 @@ func (w *world) trust() {
 	w.t.Helper()
 	way := state.Way{Address: w.syncer.Account.Address, Spelling: w.billing.UpdateWay()}
 	if err := w.ledger.Do(w.t.Context(), func(tx *state.Tx) error {
-		return tx.SaveRoundTrip(way, state.RoundTrip{By: state.TripPerson, Subject: "tester", Survived: []string{state.TripAny}})
+		return tx.SaveRoundTrip(way,
+			state.RoundTrip{By: state.TripPerson, Subject: "tester", Survived: []string{state.TripAny}})
 	}); err != nil {
 		w.t.Fatal(err)
 	}
@@ -75,7 +76,8 @@ func TestUpdatesThatLoseWhatIsOthersStopAfterTwo(t *testing.T) {
 	before := len(w.bodies("PUT", "/api/customers"))
 	res := w.run()
 	var unproven *syncer.UnprovenError
-	if !errors.As(res.Err, &unproven) || res.Outcome != connector.RunFailed || !strings.Contains(res.Problem, "notes") || !strings.Contains(res.Problem, "billing.dialect.read_only") {
+	if !errors.As(res.Err, &unproven) || res.Outcome != connector.RunFailed || !strings.Contains(res.Problem, "notes") ||
+		!strings.Contains(res.Problem, "billing.dialect.read_only") {
 		t.Fatalf("the run ended %s: %v", res.Outcome, res.Err)
 	}
 	if n := len(w.bodies("PUT", "/api/customers")) - before; n != 2 {
@@ -106,7 +108,8 @@ func TestOneLossBesideACleanRoundTripIsSomebodysEdit(t *testing.T) {
 		t.Fatalf("the run ended %s with %+v: %v", res.Outcome, res.Counts, res.Err)
 	}
 	p := w.trips()
-	if proof, proven := p.Proven(); !proven || len(p.Trips) != 2 || len(proof.Survived) != 1 || proof.Survived[0] != "notes" {
+	if proof, proven := p.Proven(); !proven || len(p.Trips) != 2 || len(proof.Survived) != 1 ||
+		proof.Survived[0] != "notes" {
 		t.Errorf("round trips %+v", p.Trips)
 	}
 }
@@ -121,7 +124,8 @@ func TestAProofIsGoodForWhatWasThereToBeLost(t *testing.T) {
 	w.complete(w.run())
 	w.rename(4, "Renamed")
 	w.complete(w.run())
-	if p := w.trips(); len(p.Trips) != 1 || len(p.Trips[0].Survived) != 0 || !p.Covers(nil) || p.Covers([]string{"notes"}) {
+	if p := w.trips(); len(p.Trips) != 1 || len(p.Trips[0].Survived) != 0 || !p.Covers(nil) ||
+		p.Covers([]string{"notes"}) {
 		t.Fatalf("round trips %+v", p.Trips)
 	}
 	losing(w, "call before noon", func(int) bool { return true })
@@ -180,7 +184,8 @@ func TestAnUpdateWithoutAnAnswerProvesNothingUntilItIsSeen(t *testing.T) {
 	var asked atomic.Int32
 	m.onRead = func(_ string, c connector.RemoteCustomer, err error) (connector.RemoteCustomer, error) {
 		if asked.Add(1) == 2 { // the read after the first update
-			return c, &connector.RemoteError{Op: "get customer", Fault: connector.FaultUnavailable, Detail: "no usable answer came"}
+			return c, &connector.RemoteError{Op: "get customer", Fault: connector.FaultUnavailable,
+				Detail: "no usable answer came"}
 		}
 		return c, err
 	}

@@ -58,7 +58,8 @@ func (r *run) subjects(ctx context.Context, candidates []state.Candidate) ([]sub
 	var at []int
 	for i, s := range page {
 		if s.Payer == nil && s.like != nil {
-			newcomers = append(newcomers, state.Newcomer{SourceID: s.Record.SourceID, Key: s.made.Result.Key, Customer: s.made.Customer, Likeness: *s.like})
+			newcomers = append(newcomers,
+				state.Newcomer{SourceID: s.Record.SourceID, Key: s.made.Result.Key, Customer: s.made.Customer, Likeness: *s.like})
 			at = append(at, i)
 		}
 	}
@@ -102,7 +103,8 @@ func (r *run) render(c state.Candidate) (rendered, error) {
 	if err != nil || !c.GivenUp || m.Standing != protocol.Included && m.Standing != protocol.Unfit {
 		return m, err
 	}
-	return rendered{Record: protocol.Record{Standing: protocol.Excluded, Anew: m.digest(c.ContentHash) != c.GivenUpOf}}, nil
+	return rendered{Record: protocol.Record{Standing: protocol.Excluded, Anew: m.digest(c.ContentHash) != c.GivenUpOf}},
+		nil
 }
 
 // decided puts a person's decision whether the payer is asked before the mapping's rule.
@@ -189,7 +191,8 @@ func (r *run) contest(ctx context.Context, f *protocol.Facts, c state.Candidate,
 
 // inTheWay returns the record with the future key of a payer's customer, "" for none, and the customers already
 // carrying it.
-func (r *run) inTheWay(ctx context.Context, p state.Payer, key connector.Key) (record string, customers []string, err error) {
+func (r *run) inTheWay(ctx context.Context, p state.Payer, key connector.Key) (record string, customers []string,
+	err error) {
 	if r.claims != nil { // in a forecast the payer itself counts under its key
 		if r.claims.of(key) > 0 {
 			record = "another"

@@ -148,7 +148,8 @@ func (w *walker) freezeLinks(ctx context.Context, changes []state.Change) ([]job
 }
 
 // freeze freezes changes by one write and returns the work of sending them. send sends one by its place.
-func (w *walker) freeze(ctx context.Context, changes []state.Change, write func(*state.Tx) ([]state.Frozen, error), send func(context.Context, int, *frozen) error) ([]job, error) {
+func (w *walker) freeze(ctx context.Context, changes []state.Change, write func(*state.Tx) ([]state.Frozen, error),
+	send func(context.Context, int, *frozen) error) ([]job, error) {
 	if len(changes) == 0 {
 		return nil, nil
 	}

@@ -144,7 +144,8 @@ func TestALowRateDoesNotStopARun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.slowly(80)
-	w.syncer.Settings.Workers, w.syncer.Settings.LeaveWithin, w.syncer.Settings.Guards.MaxCreates = 64, 500*time.Millisecond, 1000
+	w.syncer.Settings.Workers, w.syncer.Settings.LeaveWithin, w.syncer.Settings.Guards.MaxCreates = 64,
+		500*time.Millisecond, 1000
 	w.fill(120)
 	w.complete(w.runWith(t.Context(), approved()))
 	w.expectAll(120)

@@ -103,8 +103,10 @@ func TestARunThatFindsNothingCountsWhatStandsInTwoCommits(t *testing.T) {
 	}
 	before := w.commits()
 	res := w.run()
-	if n := w.commits() - before; n > 2 || res.Attention != 1 || res.Counts.Held != 1 || res.Plan == nil || res.Plan.Holds != 1 {
-		t.Errorf("%d commits, attention %d, %+v, plan %+v; want two commits, and the held record in each", n, res.Attention, res.Counts, res.Plan)
+	if n := w.commits() - before; n > 2 || res.Attention != 1 || res.Counts.Held != 1 || res.Plan == nil ||
+		res.Plan.Holds != 1 {
+		t.Errorf("%d commits, attention %d, %+v, plan %+v; want two commits, and the held record in each", n, res.Attention,
+			res.Counts, res.Plan)
 	}
 }
 
@@ -120,7 +122,9 @@ func TestAPlanThatWaitsStillWaitsAfterARunThatFindsNothing(t *testing.T) {
 		t.Fatalf("the run ended as %s", first.Outcome)
 	}
 	second := w.sync()
-	if second.Outcome != connector.RunAwaitingApproval || second.Plan.ID != first.Plan.ID || second.Plan.State != state.PlanWaiting || second.Counts.Waiting != 30 {
-		t.Errorf("the next run: %s, plan %+v, %+v; want plan %d to wait", second.Outcome, second.Plan, second.Counts, first.Plan.ID)
+	if second.Outcome != connector.RunAwaitingApproval || second.Plan.ID != first.Plan.ID ||
+		second.Plan.State != state.PlanWaiting || second.Counts.Waiting != 30 {
+		t.Errorf("the next run: %s, plan %+v, %+v; want plan %d to wait", second.Outcome, second.Plan, second.Counts,
+			first.Plan.ID)
 	}
 }

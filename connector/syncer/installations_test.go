@@ -18,7 +18,8 @@ import (
 	"payersync/state"
 )
 
-var drawnInstallations = longtest.Int("drawn-installations", 2, 6, "how many drawn pairs of installations are played; 100 at most, or as -rapid.checks says")
+var drawnInstallations = longtest.Int("drawn-installations", 2, 6,
+	"how many drawn pairs of installations are played; 100 at most, or as -rapid.checks says")
 
 // enoughInstallations is from how many pairs on some word of a person must have been taken.
 const enoughInstallations = 50
@@ -85,7 +86,8 @@ func (i *installation) says(t *rapid.T) error {
 	if err != nil {
 		return err
 	}
-	switch what := rapid.SampledFrom([]string{"accept", "reject", "unlink", "keep", "move", "undo"}).Draw(t, "word"); what {
+	switch what := rapid.SampledFrom([]string{"accept", "reject", "unlink", "keep", "move", "undo"}).Draw(t,
+		"word"); what {
 	case "accept", "reject":
 		all := i.service.Customers()
 		if len(all) == 0 {
@@ -153,7 +155,8 @@ func TestTwoInstallationsNeverTouchEachOthersCustomers(t *testing.T) {
 		for range rapid.IntRange(20, 40).Draw(rt, "steps") {
 			n := rapid.IntRange(0, 1).Draw(rt, "installation")
 			i, other := two[n], two[1-n]
-			switch step := rapid.SampledFrom([]string{"edits", "edits", "runs", "runs", "runs", "says", "says", "strangers", "fault", "restart", "later"}).Draw(rt, "step"); step {
+			switch step := rapid.SampledFrom([]string{"edits", "edits", "runs", "runs", "runs", "says", "says", "strangers",
+				"fault", "restart", "later"}).Draw(rt, "step"); step {
 			case "edits":
 				i.edits(rt)
 			case "runs":
@@ -166,8 +169,10 @@ func TestTwoInstallationsNeverTouchEachOthersCustomers(t *testing.T) {
 				strangers(rt, i.service)
 			case "fault":
 				i.service.Inject(sandbox.Fault{
-					Kind:   rapid.SampledFrom([]sandbox.FaultKind{sandbox.LostRequest, sandbox.LostResponse, sandbox.Late, sandbox.ErrorAfter, sandbox.Truncated}).Draw(rt, "kind"),
-					Method: rapid.SampledFrom([]string{"PUT", "POST", "GET"}).Draw(rt, "method"), Path: "/api/customers", Count: rapid.IntRange(1, 3).Draw(rt, "count"),
+					Kind: rapid.SampledFrom([]sandbox.FaultKind{sandbox.LostRequest, sandbox.LostResponse, sandbox.Late,
+						sandbox.ErrorAfter, sandbox.Truncated}).Draw(rt, "kind"),
+					Method: rapid.SampledFrom([]string{"PUT", "POST", "GET"}).Draw(rt, "method"), Path: "/api/customers",
+					Count: rapid.IntRange(1, 3).Draw(rt, "count"),
 				})
 			case "restart":
 				i.restart()
@@ -196,7 +201,8 @@ func TestTwoInstallationsNeverTouchEachOthersCustomers(t *testing.T) {
 					continue
 				}
 				c, _ := i.service.Customer(*row.BillingID)
-				if scope := connector.KeyIn(c.ExternalData, "customerNo").Scope; scope != i.organisation && scope != "" && !slices.Contains([]string{"missing", "conflict"}, row.LinkState) {
+				if scope := connector.KeyIn(c.ExternalData, "customerNo").Scope; scope != i.organisation && scope != "" &&
+					!slices.Contains([]string{"missing", "conflict"}, row.LinkState) {
 					rt.Errorf("record %s of %s is %s to a customer of %s", row.SourceID, i.organisation, row.LinkState, scope)
 				}
 			}

@@ -14,15 +14,16 @@ import (
 
 // keyKnown holds the facts about the key of a payer without a customer, and the names for messages.
 type keyKnown struct {
-	facts    protocol.Facts
-	key      connector.Key
-	rival    string                 // the record with the same key
-	holders  []string               // customers with the key
-	other    string                 // the record linked to the customer with the key, or to a former one
-	sender   string                 // the record with a late create for the key
-	over     int64                  // ticket at which the newest create with the key expired; 0 before that
-	sent     int64                  // ticket of the newest sending of the payer's own create without an answer
-	until    time.Time              // when the newest create with the key can arrive no more; zero when none can arrive now
+	facts   protocol.Facts
+	key     connector.Key
+	rival   string   // the record with the same key
+	holders []string // customers with the key
+	other   string   // the record linked to the customer with the key, or to a former one
+	sender  string   // the record with a late create for the key
+	over    int64    // ticket at which the newest create with the key expired; 0 before that
+	sent    int64    // ticket of the newest sending of the payer's own create without an answer
+	// when the newest create with the key can arrive no more; zero when none can arrive now
+	until    time.Time
 	open     bool                   // it may still arrive, or its outcome was not read yet
 	alike    []state.MatchCandidate // the record's matches, the best first
 	twins    state.Twins            // our payers that the record may be
@@ -30,12 +31,14 @@ type keyKnown struct {
 	byWord   bool                   // that customer counts as one with the key
 	rejected bool                   // a person rejected the holder
 	unscoped bool                   // the holder carries the key without its scope
-	against  []string               // the differences between the customer with the key and the record, if they speak against it
+	// the differences between the customer with the key and the record, if they speak against it
+	against []string
 }
 
 // gatherKey gathers the facts about the key of a payer without a customer. record is its record, known the other facts
 // about the payer.
-func (r *run) gatherKey(ctx context.Context, sourceID string, key connector.Key, record protocol.Record, known protocol.Facts, want connector.Customer) (keyKnown, error) {
+func (r *run) gatherKey(ctx context.Context, sourceID string, key connector.Key, record protocol.Record,
+	known protocol.Facts, want connector.Customer) (keyKnown, error) {
 	k := r.newKey(key, record, known)
 	err := r.gather(ctx, sourceID, want, &k)
 	return k, err
@@ -43,7 +46,8 @@ func (r *run) gatherKey(ctx context.Context, sourceID string, key connector.Key,
 
 // gather adds the ledger's facts about other payers to those about a key.
 func (r *run) gather(ctx context.Context, sourceID string, want connector.Customer, k *keyKnown) error {
-	for _, gather := range []func(context.Context, string, *keyKnown) error{r.gatherRival, r.gatherSenders, r.gatherHolders, r.gatherWord} {
+	for _, gather := range []func(context.Context, string, *keyKnown) error{r.gatherRival, r.gatherSenders,
+		r.gatherHolders, r.gatherWord} {
 		if err := gather(ctx, sourceID, k); err != nil {
 			return err
 		}
@@ -129,7 +133,8 @@ func (r *run) gatherHolders(ctx context.Context, sourceID string, k *keyKnown) (
 	case linked != "":
 		k.facts.Holders, k.other = protocol.Another, linked
 	}
-	if k.rejected, err = r.Ledger.Rejected(ctx, r.conn.Name, sourceID, k.holders[0]); k.rejected && k.facts.Holders == protocol.Free {
+	if k.rejected, err = r.Ledger.Rejected(ctx, r.conn.Name, sourceID, k.holders[0]); k.rejected &&
+		k.facts.Holders == protocol.Free {
 		k.facts.Holders = protocol.Another // a person's word counts as somebody else's link
 	}
 	return err
@@ -219,13 +224,15 @@ func (k keyKnown) because(reason connector.Reason) string {
 	case reason == connector.ReasonKeyShared && k.rival != "":
 		return fmt.Sprintf("The key %s is also used by record %s. Neither is sent.", k.key.Name, k.rival)
 	case reason == connector.ReasonKeyDoubled:
-		return fmt.Sprintf("The customers %s in the billing service carry the same key. Nothing is sent for this record.", strings.Join(k.holders, " and "))
+		return fmt.Sprintf("The customers %s in the billing service carry the same key. Nothing is sent for this record.",
+			strings.Join(k.holders, " and "))
 	case reason == connector.ReasonOtherKey && k.facts.Holder != "":
 		return fmt.Sprintf("The customer %s with this key is linked to record %s.", k.facts.Holder, k.other)
 	case reason == connector.ReasonOtherKey:
 		return fmt.Sprintf("Record %s is linked to a customer that had this key.", k.other)
 	case reason == connector.ReasonKeyUnderWay:
-		return fmt.Sprintf("A request for record %s with the same key may still arrive. Nothing is sent before that is over.", k.sender)
+		return fmt.Sprintf("A request for record %s with the same key may still arrive. Nothing is sent before that is over.",
+			k.sender)
 	case reason == connector.ReasonKeyDisputed && k.rejected:
 		return fmt.Sprintf("The customer %s carries this record's key, and a person said that it is not the record's. Take the key off it in the billing service, or say that it is after all.", k.facts.Holder)
 	case reason == connector.ReasonKeyDisputed && len(k.against) == 0:

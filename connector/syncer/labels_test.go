@@ -43,12 +43,16 @@ func TestEveryRecordOfTheSourceHasALabel(t *testing.T) {
 	w.books.put("C3", "", "emmy@example.com")
 	w.books.putAs("C4", map[string]string{"No": "C4", "Name": "Left Out Ltd", "Group": "supplier"})
 	w.books.putAs("C5", map[string]string{"No": "", "Name": "Numberless Ltd", "Group": "payer"})
-	w.books.set(connector.Record{SourceID: "line 7", State: connector.RecordActive, Data: []byte(`{"Name":"Doubled Ltd"}`), Problem: "Lines 7 and 8 have the same number."})
-	w.books.set(connector.Record{SourceID: "line 9", State: connector.RecordActive, Data: []byte(`{}`), Problem: "Line 9 has 3 fields, the header 5."})
-	w.books.set(connector.Record{SourceID: "C6", State: connector.RecordArchived, Data: []byte(`{"No":"C6","Name":"Archived Ltd"}`)})
+	w.books.set(connector.Record{SourceID: "line 7", State: connector.RecordActive, Data: []byte(`{"Name":"Doubled Ltd"}`),
+		Problem: "Lines 7 and 8 have the same number."})
+	w.books.set(connector.Record{SourceID: "line 9", State: connector.RecordActive, Data: []byte(`{}`),
+		Problem: "Line 9 has 3 fields, the header 5."})
+	w.books.set(connector.Record{SourceID: "C6", State: connector.RecordArchived,
+		Data: []byte(`{"No":"C6","Name":"Archived Ltd"}`)})
 	w.run()
 	w.wantLabels("after the first run", map[string]string{
-		"C1": "C1|Ada Ltd|ada@example.com", "C2": "C2|Grace Ltd|not an address", "C3": "C3||emmy@example.com", "C4": "C4|Left Out Ltd|",
+		"C1": "C1|Ada Ltd|ada@example.com", "C2": "C2|Grace Ltd|not an address", "C3": "C3||emmy@example.com",
+		"C4": "C4|Left Out Ltd|",
 		"C5": "|Numberless Ltd|", "line 7": "|Doubled Ltd|", "line 9": "||", "C6": "C6|Archived Ltd|",
 	})
 }
@@ -62,7 +66,8 @@ func TestALabelIsThereAlthoughTheRunCameToNoPlan(t *testing.T) {
 	if res := w.sync(); res.Outcome == connector.RunComplete {
 		t.Fatalf("the run ended %s", res.Outcome)
 	}
-	w.wantLabels("after a reading that broke off", map[string]string{"C0000": "C0000|Payer 0|payer0@example.com", "C0001": "C0001|Payer 1|payer1@example.com"})
+	w.wantLabels("after a reading that broke off",
+		map[string]string{"C0000": "C0000|Payer 0|payer0@example.com", "C0001": "C0001|Payer 1|payer1@example.com"})
 }
 
 func TestALabelFollowsTheRecordAndTheMapping(t *testing.T) {
@@ -76,7 +81,8 @@ func TestALabelFollowsTheRecordAndTheMapping(t *testing.T) {
 		w.clock.advance(time.Hour)
 		w.books.put("C1", fmt.Sprintf("ada %d", n), "ada@example.com")
 		w.complete(w.diaryRun(d, "acme", connector.RunSync))
-		w.wantLabels("after it was renamed", map[string]string{"C1": fmt.Sprintf("C1|ada %d|ada@example.com", n), "C2": "C2|grace ltd|grace@example.com"})
+		w.wantLabels("after it was renamed",
+			map[string]string{"C1": fmt.Sprintf("C1|ada %d|ada@example.com", n), "C2": "C2|grace ltd|grace@example.com"})
 	}
 
 	w.clock.advance(time.Hour)

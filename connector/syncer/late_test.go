@@ -23,7 +23,8 @@ func lateCreate(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
 	w.books.put("A1", "Northwind", "a@example.com")
-	w.service.Inject(sandbox.Fault{Kind: sandbox.Late, Delay: 10 * time.Minute, Method: http.MethodPost, Path: "/api/customers", Count: 1})
+	w.service.Inject(sandbox.Fault{Kind: sandbox.Late, Delay: 10 * time.Minute, Method: http.MethodPost,
+		Path: "/api/customers", Count: 1})
 	w.service.Inject(sandbox.Fault{Kind: sandbox.LostRequest, Method: http.MethodPost, Path: "/api/customers"})
 	w.run()
 	w.service.ClearFaults()
@@ -55,7 +56,8 @@ var leaves = map[string]func(*books){
 		b.putAs("A1", map[string]string{"No": "A1", "Name": "Northwind", "Group": "supplier"})
 	},
 	"another key": func(b *books) {
-		b.putAs("A1", map[string]string{"No": "B7", "Name": "Northwind", "Email": "a@example.com", "Postcode": "LS1 4AP", "Group": "payer"})
+		b.putAs("A1", map[string]string{"No": "B7", "Name": "Northwind", "Email": "a@example.com", "Postcode": "LS1 4AP",
+			"Group": "payer"})
 	},
 	"deleted": func(b *books) {
 		b.set(connector.Record{SourceID: "A1", State: connector.RecordDeleted, Data: []byte("{}")})
@@ -87,7 +89,8 @@ func TestALateCreateKeepsItsKeyWhateverWasFoundMeanwhile(t *testing.T) {
 				w.clock.advance(6 * time.Minute)
 				w.sweep()
 				leave(w.books)
-				w.books.putAs("R2", map[string]string{"No": "A1", "Name": "Southwind", "Email": "s@example.com", "Postcode": "LS1 4AP", "Group": "payer"})
+				w.books.putAs("R2", map[string]string{"No": "A1", "Name": "Southwind", "Email": "s@example.com",
+					"Postcode": "LS1 4AP", "Group": "payer"})
 				w.run()
 				if w.attention()["R2"] == "" && len(w.made("A1")) > 0 {
 					t.Errorf("a customer was made for R2 while the create of A1 may still arrive")
@@ -120,7 +123,8 @@ func TestALateUpdateIsUndoneAfterANewerOneWasConfirmed(t *testing.T) {
 	w.books.put("A1", "Northwind", "a@example.com")
 	w.complete(w.run())
 	id := w.payer("A1").BillingID
-	w.service.Inject(sandbox.Fault{Kind: sandbox.Late, Delay: 90 * time.Second, Method: http.MethodPut, Path: "/api/customers", Count: 1})
+	w.service.Inject(sandbox.Fault{Kind: sandbox.Late, Delay: 90 * time.Second, Method: http.MethodPut,
+		Path: "/api/customers", Count: 1})
 	w.service.Inject(sandbox.Fault{Kind: sandbox.LostRequest, Method: http.MethodGet, Path: "/api/customers/*", Skip: 1})
 	w.books.put("A1", "Old", "a@example.com")
 	w.run() // it gets no answer, and neither does a second look
@@ -168,7 +172,8 @@ func TestAKeyWhoseCustomerLostItIsAnothersUntilAPersonSaysSo(t *testing.T) {
 	}
 	w.sweep()
 	leaves["excluded"](w.books)
-	w.books.putAs("R2", map[string]string{"No": "A1", "Name": "Southwind", "Email": "s@example.com", "Postcode": "LS1 4AP", "Group": "payer"})
+	w.books.putAs("R2", map[string]string{"No": "A1", "Name": "Southwind", "Email": "s@example.com", "Postcode": "LS1 4AP",
+		"Group": "payer"})
 	w.run()
 	w.complete(w.run())
 	if got := w.attention()["R2"]; got != string(connector.ReasonOtherKey) {
@@ -192,7 +197,8 @@ func TestAnAnswerThatComesLateMovesNoLink(t *testing.T) {
 	w.syncer.Settings.Adopt = syncer.AdoptExact
 	m.onMade = func() {
 		p := w.payer("A1")
-		if err := w.ledger.Do(context.Background(), func(tx *state.Tx) error { return tx.LinkPayer(p, other, true) }); err != nil {
+		if err := w.ledger.Do(context.Background(),
+			func(tx *state.Tx) error { return tx.LinkPayer(p, other, true) }); err != nil {
 			t.Error(err)
 		}
 	}

@@ -54,7 +54,8 @@ func TestAChangeMadeInTheServiceLongAfterALateUpdateIsLeft(t *testing.T) {
 	}
 	w.clock.advance(25 * time.Hour)
 	w.sweep()
-	if err := w.service.Edit(id, json.RawMessage(`{"name":"Theirs","people":[{"email":"a@example.com"}],"externalData":{"customerNo":"A1"}}`)); err != nil {
+	if err := w.service.Edit(id,
+		json.RawMessage(`{"name":"Theirs","people":[{"email":"a@example.com"}],"externalData":{"customerNo":"A1"}}`)); err != nil {
 		t.Fatal(err)
 	}
 	w.sweep()
@@ -85,7 +86,8 @@ func TestWhatOthersChangedBeforeARestoreIsToldStill(t *testing.T) {
 	w.edit("mandate:", "own: [name, people]\nmandate:") // everybody is planned anew
 	w.sweep()
 	w.complete(w.run())
-	if got, told := w.byKey()["A1"].Name, w.attention()["A1"]; got != "Theirs" || told != string(connector.ReasonForeignChange) {
+	if got, told := w.byKey()["A1"].Name, w.attention()["A1"]; got != "Theirs" ||
+		told != string(connector.ReasonForeignChange) {
 		t.Errorf("name = %q, told %q; want Theirs and foreign_change", got, told)
 	}
 }
@@ -137,7 +139,8 @@ func TestARecordThatGoesBackIsSentAlthoughItsUpdateWasOverwritten(t *testing.T) 
 	}
 	w.books.put("A1", "Northwind", "old@example.com")
 	w.complete(w.run())
-	if raw := string(w.byKey()["A1"].Raw); !strings.Contains(raw, "old@example.com") || strings.Contains(raw, "new@example.com") {
+	if raw := string(w.byKey()["A1"].Raw); !strings.Contains(raw, "old@example.com") ||
+		strings.Contains(raw, "new@example.com") {
 		t.Errorf("the customer is %s, want the old address alone", raw)
 	}
 }
@@ -150,7 +153,8 @@ func TestARecordThatGoesBackIsSentAlthoughItsUpdateWasNeverAnswered(t *testing.T
 	w.books.put("A1", "Northwind", "a@example.com")
 	w.complete(w.run())
 	w.books.put("A1", "Northwind Ltd", "a@example.com")
-	w.service.Inject(sandbox.Fault{Kind: sandbox.Late, Delay: 10 * time.Minute, Method: http.MethodPut, Path: "/api/customers", Count: 1})
+	w.service.Inject(sandbox.Fault{Kind: sandbox.Late, Delay: 10 * time.Minute, Method: http.MethodPut,
+		Path: "/api/customers", Count: 1})
 	reads := 0
 	m.onRead = func(_ string, c connector.RemoteCustomer, err error) (connector.RemoteCustomer, error) {
 		if reads++; reads > 1 { // so that it is sent once only
@@ -186,7 +190,8 @@ func (w *world) renameTwiceTheFirstLate() (id string) {
 	w.t.Helper()
 	w.books.put("A1", "Northwind", "a@example.com")
 	w.complete(w.run())
-	w.service.Inject(sandbox.Fault{Kind: sandbox.Late, Delay: 10 * time.Minute, Method: http.MethodPut, Path: "/api/customers", Count: 1})
+	w.service.Inject(sandbox.Fault{Kind: sandbox.Late, Delay: 10 * time.Minute, Method: http.MethodPut,
+		Path: "/api/customers", Count: 1})
 	w.books.put("A1", "First", "a@example.com")
 	w.run()
 	w.books.put("A1", "Second", "a@example.com")

@@ -22,7 +22,8 @@ func (r *run) tellNotShown(ctx context.Context) error {
 			for _, c := range page {
 				c.Facts.Record = protocol.Record{Standing: protocol.NotShown}
 				next := protocol.Decide(c.Facts)
-				n := state.Notice{SourceID: c.Record.SourceID, Stands: c.Stands, Reason: next.Customer.Reason, OfMandate: next.Mandate.Reason}
+				n := state.Notice{SourceID: c.Record.SourceID, Stands: c.Stands, Reason: next.Customer.Reason,
+					OfMandate: next.Mandate.Reason}
 				n.Awaited = r.awaited(c.Facts, next.Mandate)
 				if n.Reason != "" {
 					n.Detail = leftDetail(c, c.Facts)
@@ -55,7 +56,8 @@ func stillHolds(how string, c state.Candidate, f protocol.Facts) string {
 	if f.Mandate.Status == connector.MandateCreated {
 		return how + ", and the payer can still sign: a mandate waits for its signature. Nothing was cancelled."
 	}
-	return fmt.Sprintf("%s, and the payer's mandate still holds: %s. Nothing was cancelled.", how, f.Mandate.Status.Label())
+	return fmt.Sprintf("%s, and the payer's mandate still holds: %s. Nothing was cancelled.", how,
+		f.Mandate.Status.Label())
 }
 
 // gone describes the state of a record no longer active.

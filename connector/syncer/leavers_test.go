@@ -29,13 +29,15 @@ func left(t *testing.T, leave func(w *world)) *world {
 // leavings are the ways in which a record leaves.
 var leavings = map[string]func(w *world){
 	"excluded": func(w *world) {
-		w.books.putAs("A1", map[string]string{"No": "A1", "Name": "Payer A1", "Email": "a1@example.com", "Postcode": "LS1 4AP", "Group": "supplier"})
+		w.books.putAs("A1", map[string]string{"No": "A1", "Name": "Payer A1", "Email": "a1@example.com",
+			"Postcode": "LS1 4AP", "Group": "supplier"})
 	},
 	"archived": func(w *world) {
 		w.books.set(connector.Record{SourceID: "A1", State: connector.RecordArchived, Data: json.RawMessage(`{"No":"A1"}`)})
 	},
 	"not shown": func(w *world) {
-		w.books.records = slices.DeleteFunc(slices.Clone(w.books.records), func(r connector.Record) bool { return r.SourceID == "A1" })
+		w.books.records = slices.DeleteFunc(slices.Clone(w.books.records),
+			func(r connector.Record) bool { return r.SourceID == "A1" })
 	},
 }
 
@@ -71,7 +73,8 @@ func (w *world) told(want connector.Reason, when string) {
 
 func (w *world) letStay() {
 	w.t.Helper()
-	if news, err := w.syncer.Close(w.t.Context(), w.payer("A1"), syncer.Operator{Name: "Ann", Reason: "it pays until March"}); err != nil || !news {
+	if news, err := w.syncer.Close(w.t.Context(), w.payer("A1"),
+		syncer.Operator{Name: "Ann", Reason: "it pays until March"}); err != nil || !news {
 		w.t.Fatalf("closed: %t, %v", news, err)
 	}
 }
@@ -88,7 +91,8 @@ func TestAPayerThatLeavesWithAMandateIsShownOnceAndCanBeClosed(t *testing.T) {
 			w.sign(connector.MandatePending)
 			w.sign(connector.MandateActive)
 			w.told(connector.ReasonLeftWithMandate, "after the payer has signed")
-			if _, err := w.syncer.Close(t.Context(), w.payer("A1"), syncer.Operator{Name: "Ann"}); !errors.Is(err, syncer.ErrReasonNeeded) {
+			if _, err := w.syncer.Close(t.Context(), w.payer("A1"), syncer.Operator{Name: "Ann"}); !errors.Is(err,
+				syncer.ErrReasonNeeded) {
 				t.Errorf("closed without a reason: %v", err)
 			}
 			w.letStay()
@@ -99,7 +103,8 @@ func TestAPayerThatLeavesWithAMandateIsShownOnceAndCanBeClosed(t *testing.T) {
 				w.complete(w.run())
 			}
 			w.told("", "after it was closed")
-			if news, err := w.syncer.Close(t.Context(), w.payer("A1"), syncer.Operator{Name: "Ann", Reason: "again"}); err != nil || news {
+			if news, err := w.syncer.Close(t.Context(), w.payer("A1"),
+				syncer.Operator{Name: "Ann", Reason: "again"}); err != nil || news {
 				t.Errorf("what is closed was closed again: %t, %v", news, err)
 			}
 			w.returns()
@@ -124,7 +129,8 @@ func TestAnotherMandateOfAPayerThatHasLeftIsShown(t *testing.T) {
 			w.letStay()
 			first := w.payer("A1")
 			w.sign(connector.MandateCancelled)
-			if _, err := w.syncer.RequestLink(t.Context(), first, syncer.Operator{Name: "Bob", Reason: "changed bank"}); err != nil {
+			if _, err := w.syncer.RequestLink(t.Context(), first,
+				syncer.Operator{Name: "Bob", Reason: "changed bank"}); err != nil {
 				t.Fatal(err)
 			}
 			if w.payer("A1").MandateID == first.MandateID {
@@ -132,7 +138,8 @@ func TestAnotherMandateOfAPayerThatHasLeftIsShown(t *testing.T) {
 			}
 			w.complete(w.run())
 			w.told(connector.ReasonLeftWithMandate, "of the other mandate")
-			if _, err := w.syncer.Close(t.Context(), first, syncer.Operator{Name: "Ann", Reason: "as before"}); !errors.Is(err, state.ErrOtherMandate) {
+			if _, err := w.syncer.Close(t.Context(), first, syncer.Operator{Name: "Ann", Reason: "as before"}); !errors.Is(err,
+				state.ErrOtherMandate) {
 				t.Errorf("a word about the mandate before was taken for one about this: %v", err)
 			}
 		})
@@ -146,7 +153,8 @@ func TestOfAPayerThatHasLeftNothingIsToldOnceItsMandateIsCancelled(t *testing.T)
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			w := left(t, leave)
-			if err := w.syncer.CancelMandate(t.Context(), w.billing, w.payer("A1"), syncer.Operator{Name: "Ann", Reason: "it has left"}); err != nil {
+			if err := w.syncer.CancelMandate(t.Context(), w.billing, w.payer("A1"),
+				syncer.Operator{Name: "Ann", Reason: "it has left"}); err != nil {
 				t.Fatal(err)
 			}
 			want := connector.Reason("")
@@ -208,7 +216,8 @@ customer:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(p.Failures) != 1 || p.Failures[0].Reason != connector.ReasonLeftWithMandate || p.Failures[0].New != 1 || p.Dropped.Count != 1 {
+	if len(p.Failures) != 1 || p.Failures[0].Reason != connector.ReasonLeftWithMandate || p.Failures[0].New != 1 ||
+		p.Dropped.Count != 1 {
 		t.Errorf("the forecast tells %+v and drops %+v", p.Failures, p.Dropped)
 	}
 }

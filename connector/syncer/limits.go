@@ -87,11 +87,16 @@ func (g Guards) checks(w state.Weight, linked int) []check {
 		addresses = "address"
 	}
 	return []check{
-		{w.Creates, g.MaxCreates, connector.Plural(w.Creates, "customer"), "would be created", func(o *state.Over) *bool { return &o.Creates }},
-		{w.Changes, max(g.MaxChanges.Of(linked), g.MaxChangesFloor), connector.Plural(w.Changes, "change") + " to existing customers", "would be sent, signing links included", func(o *state.Over) *bool { return &o.Changes }},
-		{w.Blanks, g.MaxBlanks, connector.Plural(w.Blanks, "field"), "would be emptied", func(o *state.Over) *bool { return &o.Blanks }},
-		{w.Identity, max(g.MaxIdentity.Of(linked), g.MaxChangesFloor), connector.Plural(w.Identity, "name") + " or e-mail " + addresses, "would change", func(o *state.Over) *bool { return &o.Identity }},
-		{w.Scopes, 0, connector.Plural(w.Scopes, "customer"), "would get the organisation written beside the key that they carry", func(o *state.Over) *bool { return &o.Scopes }},
+		{w.Creates, g.MaxCreates, connector.Plural(w.Creates, "customer"), "would be created",
+			func(o *state.Over) *bool { return &o.Creates }},
+		{w.Changes, max(g.MaxChanges.Of(linked), g.MaxChangesFloor), connector.Plural(w.Changes, "change") +
+			" to existing customers", "would be sent, signing links included", func(o *state.Over) *bool { return &o.Changes }},
+		{w.Blanks, g.MaxBlanks, connector.Plural(w.Blanks, "field"), "would be emptied",
+			func(o *state.Over) *bool { return &o.Blanks }},
+		{w.Identity, max(g.MaxIdentity.Of(linked), g.MaxChangesFloor), connector.Plural(w.Identity, "name") + " or e-mail " +
+			addresses, "would change", func(o *state.Over) *bool { return &o.Identity }},
+		{w.Scopes, 0, connector.Plural(w.Scopes, "customer"),
+			"would get the organisation written beside the key that they carry", func(o *state.Over) *bool { return &o.Scopes }},
 	}
 }
 
@@ -102,9 +107,11 @@ func (g Guards) Missing(unseen, known int, partial bool) string {
 	limit := max(g.MaxMissing.Of(known), g.MaxChangesFloor)
 	switch {
 	case known > 0 && unseen == known:
-		return fmt.Sprintf("A full reading of the accounting system shows none of the %s.", connector.Plural(known, "known record"))
+		return fmt.Sprintf("A full reading of the accounting system shows none of the %s.",
+			connector.Plural(known, "known record"))
 	case unseen > limit && !partial:
-		return fmt.Sprintf("%d of %s are missing from a full reading of the accounting system (the limit is %d).", unseen, connector.Plural(known, "known record"), limit)
+		return fmt.Sprintf("%d of %s are missing from a full reading of the accounting system (the limit is %d).", unseen,
+			connector.Plural(known, "known record"), limit)
 	}
 	return ""
 }
@@ -180,8 +187,10 @@ func (r *run) guard(ctx context.Context, plan state.Plan) (state.Plan, error) {
 	if plan.Stops, err = r.stopsOf(ctx, plan); err != nil {
 		return plan, err
 	}
-	waits := strings.TrimSpace(state.LeftOut(plan.Open.LeftOut) + " " + state.StopsText(plan.Stops)) // regardless of the limits
-	plan.Limits = strings.TrimSpace(r.Settings.Guards.stops(plan.Losses, plan.Open, linked) + " " + state.StopsText(plan.Stops))
+	// regardless of the limits
+	waits := strings.TrimSpace(state.LeftOut(plan.Open.LeftOut) + " " + state.StopsText(plan.Stops))
+	plan.Limits = strings.TrimSpace(r.Settings.Guards.stops(plan.Losses, plan.Open, linked) + " " +
+		state.StopsText(plan.Stops))
 	if plan.Lost > 0 && (r.opts.Approve == nil || r.opts.Kind == connector.RunPlan) {
 		return plan, r.standStill(ctx, plan)
 	}

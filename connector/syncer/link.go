@@ -38,7 +38,8 @@ func (r *run) applyLink(ctx context.Context, c state.Change) error {
 		}
 	}
 	err := r.lookAndRequest(ctx, c, known)
-	if errors.Is(err, connector.ErrTokenRenewed) { // time has passed: another process may have asked, and the payer cancelled
+	// time has passed: another process may have asked, and the payer cancelled
+	if errors.Is(err, connector.ErrTokenRenewed) {
 		return r.lookAndRequest(ctx, c, false)
 	}
 	return err
@@ -90,7 +91,8 @@ func (r *run) gatherLink(ctx context.Context, c state.Change) (f protocol.Facts,
 }
 
 // linkFacts is gatherLink for a record read before.
-func (r *run) linkFacts(ctx context.Context, c state.Change, stored state.StoredRecord) (f protocol.Facts, next time.Time, err error) {
+func (r *run) linkFacts(ctx context.Context, c state.Change, stored state.StoredRecord) (f protocol.Facts,
+	next time.Time, err error) {
 	if f, err = r.factsOf(ctx, stored); err != nil {
 		return f, next, err
 	}
@@ -106,7 +108,8 @@ func (r *run) linkFacts(ctx context.Context, c state.Change, stored state.Stored
 // rest leaves an unanswered request alone until its pause is over, and reports this time.
 func (r *run) rest(ctx context.Context, c state.Change, next time.Time) error {
 	r.waitsUntil(next)
-	return r.tellOfMandate(ctx, c, fmt.Sprintf("The request for a signing link got no answer. It is made again at %s.", next.UTC().Format(time.RFC3339)))
+	return r.tellOfMandate(ctx, c,
+		fmt.Sprintf("The request for a signing link got no answer. It is made again at %s.", next.UTC().Format(time.RFC3339)))
 }
 
 // tellOfMandate says on the payer why a request for a signing link waits.
@@ -129,7 +132,8 @@ func (r *run) requestLink(ctx context.Context, c state.Change) error {
 	if err != nil || mandate == nil {
 		return err
 	}
-	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return r.saveLink(tx, state.Sent{Change: c, Attempt: left}, *mandate) })
+	return r.Ledger.Do(context.WithoutCancel(ctx),
+		func(tx *state.Tx) error { return r.saveLink(tx, state.Sent{Change: c, Attempt: left}, *mandate) })
 }
 
 // askLink sends a frozen request for a signing link and returns the mandate in the answer. It returns nil if there is
@@ -156,18 +160,21 @@ func (r *run) askLink(ctx, sending context.Context, c state.Change, left state.A
 // saveLink stores the mandate in the answer to a request for a signing link.
 func (r *run) saveLink(tx *state.Tx, sent state.Sent, mandate connector.Mandate) error {
 	if _, err := reconcile.Observe(tx, reconcile.Observation{
-		CustomerID: sent.Change.Payer.BillingID, Mandate: &mandate, Ticket: sent.Attempt.Ticket, Cause: connector.CauseLink, CauseID: r.cause(),
+		CustomerID: sent.Change.Payer.BillingID, Mandate: &mandate, Ticket: sent.Attempt.Ticket, Cause: connector.CauseLink,
+		CauseID: r.cause(),
 	}); err != nil {
 		return err
 	}
-	return errors.Join(tx.CloseWith(r.id, sent.Change, connector.ChangeDone, "", ""), tx.EndAttempt(sent.Attempt, state.AttemptAnswered))
+	return errors.Join(tx.CloseWith(r.id, sent.Change, connector.ChangeDone, "", ""),
+		tx.EndAttempt(sent.Attempt, state.AttemptAnswered))
 }
 
 // linkRefused closes a request for a signing link that the service refused.
 func (r *run) linkRefused(ctx context.Context, c state.Change, a state.Attempt, refusal error) error {
 	how, _ := endOf(refusal)
 	err := r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
-		return errors.Join(tx.EndAttempt(a, how), tx.CloseWith(r.id, c, connector.ChangeFailed, connector.ReasonLinkRefused, ""))
+		return errors.Join(tx.EndAttempt(a, how),
+			tx.CloseWith(r.id, c, connector.ChangeFailed, connector.ReasonLinkRefused, ""))
 	})
 	if err == nil {
 		r.tellFailed(c, connector.ReasonLinkRefused)

@@ -95,7 +95,8 @@ func TestALostLinkRequestOfAPayerInConflictIsGivenUpWhenALookShowsNoMandate(t *t
 	t.Parallel()
 	w := newWorld(t)
 	w.books.put("A1", "Northwind", "a@example.com")
-	w.service.Inject(sandbox.Fault{Kind: sandbox.LostRequest, Method: http.MethodPut, Path: "/api/customers/*/directdebitmandates", Count: 1})
+	w.service.Inject(sandbox.Fault{Kind: sandbox.LostRequest, Method: http.MethodPut,
+		Path: "/api/customers/*/directdebitmandates", Count: 1})
 	w.run()
 	copied := w.add(`{"name":"Copy","externalData":{"customerNo":"A1"}}`)
 	w.sweep()
@@ -139,7 +140,9 @@ func TestNoLinkReplacesAMandateThatWasCancelledWhileTheTokenWasRenewed(t *testin
 		if err := w.service.PayerCancel(mandate.ID); err != nil {
 			t.Error(err)
 		}
-		return connector.Mandate{}, &connector.RemoteError{Op: "request mandate link", Fault: connector.FaultUnauthorized, Err: connector.ErrTokenRenewed}
+		return connector.Mandate{},
+			&connector.RemoteError{Op: "request mandate link", Fault: connector.FaultUnauthorized,
+				Err: connector.ErrTokenRenewed}
 	}
 	w.run()
 	if n := w.linkRequests(); n != 1 {
@@ -174,7 +177,8 @@ func TestTheSigningLinkIsKeptWhenAWebhooksReadOvertakesItsAnswer(t *testing.T) {
 	m := meddle(w)
 	w.books.put("A1", "Northwind", "a@example.com")
 	m.onRequest = func(_ string, mandate connector.Mandate, err error) (connector.Mandate, error) {
-		if _, again := w.syncer.Reconciler.Check(context.Background(), w.payer("A1").BillingID, connector.CauseWebhook, "d1"); again != nil {
+		if _, again := w.syncer.Reconciler.Check(context.Background(), w.payer("A1").BillingID, connector.CauseWebhook,
+			"d1"); again != nil {
 			t.Error(again)
 		}
 		return mandate, err
@@ -296,7 +300,8 @@ func TestAnOperatorsRequestLooksFirstWhetherTheMandateWasCancelled(t *testing.T)
 	if err := w.service.PayerCancel(p.MandateID); err != nil { // the webhook is on its way
 		t.Fatal(err)
 	}
-	if _, err := w.syncer.RequestLink(t.Context(), p, syncer.Operator{Name: "kim"}); !errors.Is(err, syncer.ErrReasonNeeded) {
+	if _, err := w.syncer.RequestLink(t.Context(), p, syncer.Operator{Name: "kim"}); !errors.Is(err,
+		syncer.ErrReasonNeeded) {
 		t.Errorf("err = %v, want ErrReasonNeeded; the payer has %d mandates", err, len(w.byKey()["A1"].Mandates))
 	}
 }
@@ -335,7 +340,8 @@ func TestOfTwoWhoAskAtOnceForANewMandateOneAsks(t *testing.T) {
 	if n := len(w.byKey()["A1"].Mandates); n != 2 || refused != people-1 {
 		t.Errorf("the payer has %d mandates, and %d of %d were told; want 2 and %d", n, refused, people, people-1)
 	}
-	if _, err := w.syncer.RequestLink(t.Context(), p, syncer.Operator{Name: "kim", Reason: "new bank account"}); !errors.Is(err, syncer.ErrOtherMandate) {
+	if _, err := w.syncer.RequestLink(t.Context(), p,
+		syncer.Operator{Name: "kim", Reason: "new bank account"}); !errors.Is(err, syncer.ErrOtherMandate) {
 		t.Errorf("later, of the mandate that was replaced: %v", err)
 	}
 }

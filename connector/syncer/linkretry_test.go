@@ -112,12 +112,14 @@ func TestAPayerWhoseLinkRequestIsKilledAgainAndAgainIsStillAskedFor(t *testing.T
 		m := meddle(w)
 		m.askInstead = true
 		died := fmt.Errorf("the process died: %w", errKilled)
-		m.onRequest = func(string, connector.Mandate, error) (connector.Mandate, error) { // its process is gone before the answer
+		// its process is gone before the answer
+		m.onRequest = func(string, connector.Mandate, error) (connector.Mandate, error) {
 			kill(died)
 			panic(died)
 		}
-		_, _ = w.syncer.Run(ctx, w.connection(), syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test",
-			Approve: func(state.Plan) (bool, error) { return true, nil }})
+		_, _ = w.syncer.Run(ctx, w.connection(),
+			syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test",
+				Approve: func(state.Plan) (bool, error) { return true, nil }})
 		w.restart()
 		w.clock.advance(time.Second)
 	}
@@ -144,7 +146,8 @@ func TestAPersonsWordLetsALinkRequestLeaveBeforeItsPauseIsOver(t *testing.T) {
 	before := m.asked
 	m.onRequest, m.askInstead = nil, false
 	if res := w.run(); m.asked != before || !res.RetryAt.After(w.clock.now()) {
-		t.Fatalf("%d requests left, and the run goes on at %s; want none before a time that it names", m.asked-before, res.RetryAt)
+		t.Fatalf("%d requests left, and the run goes on at %s; want none before a time that it names", m.asked-before,
+			res.RetryAt)
 	}
 	w.retry("C0000")
 	w.complete(w.run())
@@ -181,7 +184,8 @@ func TestAfterARestoreARunSaysUntilWhenLinksWait(t *testing.T) {
 			t.Fatalf("%d are told: %v", len(told), err)
 		}
 		for _, a := range told {
-			if f, err := w.ledger.StandingOf(t.Context(), state.RecordID{Connection: a.Connection, SourceID: a.SourceID}); err != nil || f.Awaited != a.Detail {
+			if f, err := w.ledger.StandingOf(t.Context(),
+				state.RecordID{Connection: a.Connection, SourceID: a.SourceID}); err != nil || f.Awaited != a.Detail {
 				t.Errorf("where the record stands says %+v, want %q: %v", f, a.Detail, err)
 			}
 			if want := "links are asked for again from " + ends.UTC().Format(time.RFC3339); !strings.Contains(a.Detail, want) {

@@ -37,7 +37,8 @@ func matchTrader(i int) (name, email, postcode string) {
 	if group := i / firsts / seconds / trades; group > 0 {
 		name += " " + matchFirsts[group%firsts]
 	}
-	return name + " Ltd", fmt.Sprintf("office@trader%d.example", i), fmt.Sprintf("LS%d %d%c%c", 1+i%28, 1+i/28%9, 'A'+i/252%20, 'A'+i/5040%20)
+	return name + " Ltd", fmt.Sprintf("office@trader%d.example", i),
+		fmt.Sprintf("LS%d %d%c%c", 1+i%28, 1+i/28%9, 'A'+i/252%20, 'A'+i/5040%20)
 }
 
 // traders is an accounting system of so many companies.
@@ -50,7 +51,8 @@ func (g *traders) Customers(context.Context, time.Time) iter.Seq2[connector.Page
 			for i := range page {
 				name, email, postcode := matchTrader(from + i)
 				page[i] = g.record(from + i)
-				page[i].Data = fmt.Appendf(nil, `{"No":%q,"Name":%q,"Email":%q,"Postcode":%q,"Group":"payer"}`, page[i].SourceID, name, email, postcode)
+				page[i].Data = fmt.Appendf(nil, `{"No":%q,"Name":%q,"Email":%q,"Postcode":%q,"Group":"payer"}`, page[i].SourceID,
+					name, email, postcode)
 			}
 			if !yield(connector.Page{Records: page}, nil) {
 				return
@@ -68,7 +70,9 @@ func addTraders(b *testing.B, service *sandbox.Sandbox, n int) {
 		if i%4 == 3 {
 			name, email = name[:2]+name[3:], ""
 		}
-		raw := must[[]byte](b)(json.Marshal(map[string]any{"name": name, "people": []any{map[string]string{"name": "Office", "email": email}}, "addresses": []any{map[string]string{"postCode": postcode}}}))
+		raw := must[[]byte](b)(json.Marshal(map[string]any{"name": name,
+			"people":    []any{map[string]string{"name": "Office", "email": email}},
+			"addresses": []any{map[string]string{"postCode": postcode}}}))
 		must[string](b)(service.Add(raw))
 	}
 }
@@ -85,14 +89,16 @@ func BenchmarkMatch(b *testing.B) {
 	p := must[*plant](b)(newPlant(b.Context(), folder, "http://localhost", service.RoundTripper(), n, maxInFlight))
 	p.syncer.Settings.Adopt = syncer.AdoptExact // which stores records and customers, and compares none
 	conn := must[syncer.Connection](b)(p.traders())
-	must[syncer.Result](b)(p.syncer.Run(b.Context(), conn, syncer.Options{Kind: connector.RunPlan, Trigger: "manual", Actor: "bench", Holder: "bench"}))
+	must[syncer.Result](b)(p.syncer.Run(b.Context(), conn,
+		syncer.Options{Kind: connector.RunPlan, Trigger: "manual", Actor: "bench", Holder: "bench"}))
 	if err := p.close(); err != nil {
 		b.Fatal(err)
 	}
 	var times, cores, peaks, found []float64
 	for b.Loop() {
 		cmd := exec.CommandContext(b.Context(), self)
-		cmd.Env = append(os.Environ(), childWork+"=match", childAddress+"=http://localhost", childFolder+"="+folder, childRows+"="+strconv.Itoa(n))
+		cmd.Env = append(os.Environ(), childWork+"=match", childAddress+"=http://localhost", childFolder+"="+folder,
+			childRows+"="+strconv.Itoa(n))
 		cmd.Stderr = os.Stderr
 		var took, peak, records float64
 		if _, err := fmt.Sscan(string(must[[]byte](b)(cmd.Output())), &took, &peak, &records); err != nil {

@@ -24,7 +24,8 @@ var ErrSaidBefore = errors.New("it was said before, and holds")
 // MergeOf returns the effect of merging a record into another record of the same connection. If only the first has a
 // customer, the customer moves. It writes nothing.
 func (s *Syncer) MergeOf(ctx context.Context, conn Connection, sourceID, into string) (Merge, error) {
-	m := Merge{Record: state.RecordID{Connection: conn.Name, SourceID: sourceID}, Into: state.RecordID{Connection: conn.Name, SourceID: into}}
+	m := Merge{Record: state.RecordID{Connection: conn.Name, SourceID: sourceID},
+		Into: state.RecordID{Connection: conn.Name, SourceID: into}}
 	if sourceID == into {
 		return m, state.ErrSameRecord
 	}
@@ -66,7 +67,8 @@ func (s *Syncer) SayMerge(ctx context.Context, m Merge, by Operator) error {
 				return err
 			}
 		}
-		return tx.Audit(state.Entry{Actor: by.Name, Action: "merge records", Subject: m.Record.SourceID + " " + m.Into.SourceID, Reason: by.Reason})
+		return tx.Audit(state.Entry{Actor: by.Name, Action: "merge records", Subject: m.Record.SourceID + " " +
+			m.Into.SourceID, Reason: by.Reason})
 	})
 }
 
@@ -76,6 +78,7 @@ func (s *Syncer) SayUnmerge(ctx context.Context, r state.RecordID, by Operator) 
 		return fmt.Errorf("take a merge back: %w", ErrReasonNeeded)
 	}
 	return s.Ledger.Do(ctx, func(tx *state.Tx) error {
-		return errors.Join(tx.Unmerge(r.Connection, r.SourceID), tx.Audit(state.Entry{Actor: by.Name, Action: "take merge back", Subject: r.SourceID, Reason: by.Reason}))
+		return errors.Join(tx.Unmerge(r.Connection, r.SourceID),
+			tx.Audit(state.Entry{Actor: by.Name, Action: "take merge back", Subject: r.SourceID, Reason: by.Reason}))
 	})
 }

@@ -31,7 +31,8 @@ func TestTwoRecordsOfOnePayerAreMerged(t *testing.T) {
 		"neither has a customer":      {keys: []string{"A2"}},
 		"the one that stays has one":  {second: true, keys: []string{"A2"}},
 		"the one that leaves has one": {first: true, keys: []string{"A2"}},
-		"each has one with a mandate": {first: true, second: true, keys: []string{"A1", "A2"}, told: map[string]string{"A1": string(connector.ReasonLeftWithMandate)}},
+		"each has one with a mandate": {first: true, second: true, keys: []string{"A1", "A2"},
+			told: map[string]string{"A1": string(connector.ReasonLeftWithMandate)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -84,13 +85,15 @@ func TestRecordsThatAreNotTwoAreNotMerged(t *testing.T) {
 		record, into string
 		want         error
 	}{
-		{"A3", "A3", state.ErrSameRecord}, {"A3", "nobody", state.ErrNoRecord}, {"nobody", "A3", state.ErrNoRecord}, {"A3", "A1", state.ErrMerged}, {"A2", "A3", state.ErrMerged},
+		{"A3", "A3", state.ErrSameRecord}, {"A3", "nobody", state.ErrNoRecord}, {"nobody", "A3", state.ErrNoRecord},
+		{"A3", "A1", state.ErrMerged}, {"A2", "A3", state.ErrMerged},
 	} {
 		if err := w.merge(c.record, c.into); !errors.Is(err, c.want) {
 			t.Errorf("%s into %s: %v, want %v", c.record, c.into, err, c.want)
 		}
 	}
-	if err := w.syncer.SayUnmerge(t.Context(), state.RecordID{Connection: "acme", SourceID: "A3"}, ann); !errors.Is(err, state.ErrNotMerged) {
+	if err := w.syncer.SayUnmerge(t.Context(), state.RecordID{Connection: "acme", SourceID: "A3"}, ann); !errors.Is(err,
+		state.ErrNotMerged) {
 		t.Errorf("taken back unsaid: %v", err)
 	}
 }

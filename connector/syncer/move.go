@@ -91,7 +91,8 @@ func (s *Syncer) SayMove(ctx context.Context, m Move, by Operator) error {
 			err = tx.HandOver(m.From, m.Record.Connection, m.Record.SourceID, m.Key)
 		}
 		return errors.Join(err, tx.Audit(state.Entry{
-			Actor: by.Name, Action: "move customer", Subject: m.From.SourceID + " " + m.Record.SourceID + " " + m.From.BillingID, Reason: by.Reason,
+			Actor: by.Name, Action: "move customer", Subject: m.From.SourceID + " " + m.Record.SourceID + " " + m.From.BillingID,
+			Reason: by.Reason,
 		}))
 	})
 }

@@ -42,7 +42,8 @@ func (s *Syncer) OldPayers(ctx context.Context, connection string) ([]OldPayer, 
 			continue
 		}
 		label := labels[ids[i]] // nothing of ours was written on its customer
-		out[i].Customer = connector.Customer{Name: label.Name, People: []connector.Person{{Name: label.Name, Email: label.Email}}}
+		out[i].Customer = connector.Customer{Name: label.Name,
+			People: []connector.Person{{Name: label.Name, Email: label.Email}}}
 	}
 	return out, nil
 }
@@ -73,7 +74,8 @@ func (p OldPayer) Beside() match.Customer {
 // From then on the customers belong to the new records, with mandates, history and decisions; the next plan
 // of conn writes the keys. MoveBooks returns the pairs left unchanged, and can be repeated after an
 // interruption. Its errors are those of state.Ledger.MoveBooks.
-func (s *Syncer) MoveBooks(ctx context.Context, conn Connection, from string, pairs []state.MovePair, by Operator) (left []state.MoveLeft, err error) {
+func (s *Syncer) MoveBooks(ctx context.Context, conn Connection, from string, pairs []state.MovePair,
+	by Operator) (left []state.MoveLeft, err error) {
 	if by.Reason == "" {
 		return nil, fmt.Errorf("move the connection: %w", ErrReasonNeeded)
 	}
@@ -109,7 +111,8 @@ func decisionOn(from, to string, by Operator) state.ConnectionDecision {
 
 // TakePairsBack returns the customers of pairs to the payers of the old connection. It returns the pairs left
 // unchanged.
-func (s *Syncer) TakePairsBack(ctx context.Context, from, to string, pairs []state.MovePair, by Operator) ([]state.MoveLeft, error) {
+func (s *Syncer) TakePairsBack(ctx context.Context, from, to string, pairs []state.MovePair,
+	by Operator) ([]state.MoveLeft, error) {
 	if by.Reason == "" {
 		return nil, fmt.Errorf("take moved records back: %w", ErrReasonNeeded)
 	}
@@ -158,7 +161,8 @@ func (s *Syncer) tellLeftBehind(ctx context.Context, from, to string) error {
 				next := protocol.Decide(c.Facts)
 				n := state.Notice{SourceID: c.Record.SourceID, Reason: next.Customer.Reason, OfMandate: next.Mandate.Reason}
 				if n.Reason != "" {
-					n.Detail = stillHolds(fmt.Sprintf("The connection moved to %s, and no record there continues the payer", to), c, c.Facts)
+					n.Detail = stillHolds(fmt.Sprintf("The connection moved to %s, and no record there continues the payer", to), c,
+						c.Facts)
 				}
 				if err := tx.TellLeftBehind(from, n); err != nil {
 					return err

@@ -42,7 +42,8 @@ func (w *world) connectionOf(b *newBooks) syncer.Connection {
 func (w *world) runNew(b *newBooks, kind connector.RunKind) syncer.Result {
 	w.t.Helper()
 	res, err := w.syncer.Run(context.Background(), w.connectionOf(b), syncer.Options{
-		Kind: kind, Trigger: "manual", Actor: "tester", Holder: "test", Approve: func(state.Plan) (bool, error) { return true, nil },
+		Kind: kind, Trigger: "manual", Actor: "tester", Holder: "test",
+		Approve: func(state.Plan) (bool, error) { return true, nil },
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -65,7 +66,8 @@ func (w *world) pairs(b *newBooks, ids []string) (pairs []state.MovePair) {
 			w.t.Fatalf("record %s is not free: %v", ids[i+1], err)
 		}
 		pairs = append(pairs, state.MovePair{
-			Old: state.RecordID{Connection: "acme", SourceID: ids[i]}, New: state.RecordID{Connection: next, SourceID: ids[i+1]}, Key: u.Key,
+			Old: state.RecordID{Connection: "acme", SourceID: ids[i]}, New: state.RecordID{Connection: next, SourceID: ids[i+1]},
+			Key: u.Key,
 		})
 	}
 	return pairs
@@ -104,13 +106,15 @@ func TestBooksThatMovedKeepCustomersAndMandates(t *testing.T) {
 	if err != nil || len(left) > 0 {
 		t.Fatalf("left are %v: %v", left, err)
 	}
-	if res := w.complete(w.runNew(b, connector.RunSync)); res.Counts.Created != 0 || res.Counts.LinksRequested != 0 || res.Counts.Updated != 3 {
+	if res := w.complete(w.runNew(b, connector.RunSync)); res.Counts.Created != 0 || res.Counts.LinksRequested != 0 ||
+		res.Counts.Updated != 3 {
 		t.Errorf("the run counts %+v", res.Counts)
 	}
 	w.complete(w.runNew(b, connector.RunSync))
 	for i, was := range before {
 		p := w.payerIn(next, fmt.Sprint(700+i))
-		if p.BillingID != was.BillingID || p.MandateID != was.MandateID || p.Key != (connector.Key{Name: "accountId", Value: fmt.Sprint(700 + i)}) || p.LinkState != connector.LinkLinked {
+		if p.BillingID != was.BillingID || p.MandateID != was.MandateID ||
+			p.Key != (connector.Key{Name: "accountId", Value: fmt.Sprint(700 + i)}) || p.LinkState != connector.LinkLinked {
 			t.Errorf("the payer was %+v and is %+v", was, p)
 		}
 		c, _ := w.service.Customer(was.BillingID)
@@ -127,9 +131,12 @@ func TestBooksThatMovedKeepCustomersAndMandates(t *testing.T) {
 	if told := w.attention(); len(told) != 0 {
 		t.Errorf("people are told of %v", told)
 	}
-	_, err = w.syncer.Run(t.Context(), w.connection(), syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test"})
+	_, err = w.syncer.Run(t.Context(), w.connection(),
+		syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test"})
 	var moved *state.MovedError
-	if !errors.As(err, &moved) || moved.New != next || !slices.Equal(connector.StepsOf(err), []connector.Step{{Do: connector.DoUndoMoveBooks, Connection: "acme", Of: next}}) {
+	if !errors.As(err, &moved) || moved.New != next ||
+		!slices.Equal(connector.StepsOf(err),
+			[]connector.Step{{Do: connector.DoUndoMoveBooks, Connection: "acme", Of: next}}) {
 		t.Errorf("a run of the old books: %v", err)
 	}
 }
@@ -157,7 +164,8 @@ func TestAMoveIsUndoneAndRepeated(t *testing.T) {
 				w.complete(w.run())
 				for _, was := range before {
 					p := w.payer(was.SourceID)
-					if p.BillingID != was.BillingID || p.MandateID != was.MandateID || p.Key != was.Key || p.LinkState != connector.LinkLinked {
+					if p.BillingID != was.BillingID || p.MandateID != was.MandateID || p.Key != was.Key ||
+						p.LinkState != connector.LinkLinked {
 						t.Errorf("the payer was %+v and is %+v", was, p)
 					}
 					c, _ := w.service.Customer(was.BillingID)
@@ -188,7 +196,8 @@ func TestAPayerThatNoRecordOfTheNewBooksContinuesIsTold(t *testing.T) {
 		t.Errorf("people are told (-want +got):\n%s", diff)
 	}
 	w.runNew(b, connector.RunSync)
-	if diff := cmp.Diff(map[string]string{"C0001": string(connector.ReasonLeftWithMandate), "701": string(connector.ReasonRenumbered)}, w.attention()); diff != "" {
+	if diff := cmp.Diff(map[string]string{"C0001": string(connector.ReasonLeftWithMandate),
+		"701": string(connector.ReasonRenumbered)}, w.attention()); diff != "" {
 		t.Errorf("a run of the new books tells (-want +got):\n%s", diff)
 	}
 	if n := len(w.service.Customers()); n != 2 {
@@ -265,7 +274,8 @@ func (w *world) unmoved(ids []string) (out []string) {
 func TestAPayerThatAPersonGaveUpStaysGivenUpInTheNewBooks(t *testing.T) {
 	t.Parallel()
 	w, b := aMove(t, 2)
-	if _, err := w.syncer.GiveUp(t.Context(), w.connection(), state.RecordID{Connection: "acme", SourceID: "C0000"}, ann); err != nil {
+	if _, err := w.syncer.GiveUp(t.Context(), w.connection(), state.RecordID{Connection: "acme", SourceID: "C0000"},
+		ann); err != nil {
 		t.Fatal(err)
 	}
 	w.complete(w.run())

@@ -37,7 +37,8 @@ func TestARenumberedRecordKeepsItsCustomerAndMandateWhenAPersonSaysSo(t *testing
 			w.books.put("A1", "Northwind", "a@example.com")
 			w.complete(w.run())
 			before := w.payer("A1")
-			w.books.putAs("A1", map[string]string{"No": "N7", "Name": "Northwind", "Email": "a@example.com", "Postcode": "LS1 4AP", "Group": "payer"})
+			w.books.putAs("A1", map[string]string{"No": "N7", "Name": "Northwind", "Email": "a@example.com",
+				"Postcode": "LS1 4AP", "Group": "payer"})
 			w.run()
 			if diff := cmp.Diff(map[string]string{"A1": string(connector.ReasonKeyChanged)}, w.attention()); diff != "" {
 				t.Fatalf("people are told (-want +got):\n%s", diff)
@@ -46,7 +47,8 @@ func TestARenumberedRecordKeepsItsCustomerAndMandateWhenAPersonSaysSo(t *testing
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff([]connector.FieldChange{{Path: "externalData.customerNo", From: "A1", To: "N7"}}, m.Diff); diff != "" {
+			if diff := cmp.Diff([]connector.FieldChange{{Path: "externalData.customerNo", From: "A1", To: "N7"}},
+				m.Diff); diff != "" {
 				t.Errorf("the move shows (-want +got):\n%s", diff)
 			}
 			if err := w.move("A1", "A1"); err != nil {
@@ -60,7 +62,8 @@ func TestARenumberedRecordKeepsItsCustomerAndMandateWhenAPersonSaysSo(t *testing
 			w.complete(w.run())
 			w.complete(w.run())
 			after := w.payer("A1")
-			if after.BillingID != before.BillingID || after.MandateID != before.MandateID || after.Key.Value != "N7" || after.LinkState != connector.LinkLinked {
+			if after.BillingID != before.BillingID || after.MandateID != before.MandateID || after.Key.Value != "N7" ||
+				after.LinkState != connector.LinkLinked {
 				t.Errorf("the payer was %+v and is %+v", before, after)
 			}
 			if got := w.byKey(); len(got) != 1 || got["N7"].ID != before.BillingID {
@@ -100,7 +103,8 @@ func TestARecordThatCameBackAsAnotherOneTakesItsCustomerAlong(t *testing.T) {
 	w.complete(w.run())
 	w.complete(w.run())
 	after := w.payer("N7")
-	if after.BillingID != before.BillingID || after.MandateID != before.MandateID || after.Key.Value != "N7" || after.LinkState != connector.LinkLinked {
+	if after.BillingID != before.BillingID || after.MandateID != before.MandateID || after.Key.Value != "N7" ||
+		after.LinkState != connector.LinkLinked {
 		t.Errorf("the payer was %+v and is %+v", before, after)
 	}
 	if got := w.byKey(); len(got) != 2 || got["N7"].ID != before.BillingID {
@@ -173,7 +177,8 @@ func TestARecordThatComesBackAfterItsCustomerWasMovedGetsACustomerAndALinkOfItsO
 		t.Fatal(err)
 	}
 	w.complete(w.run())
-	w.books.put("A1", "Northwind & Daughters", "a@example.com") // the bytes of its first create would be answered with that customer
+	// the bytes of its first create would be answered with that customer
+	w.books.put("A1", "Northwind & Daughters", "a@example.com")
 	w.complete(w.run())
 	w.complete(w.run())
 	p := w.payer("A1")

@@ -84,7 +84,8 @@ func (s *Syncer) requestLink(ctx context.Context, p state.Payer, by Operator) (c
 	}
 	var left state.Attempt
 	if err := s.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-		if err := tx.Audit(state.Entry{Actor: by.Name, Action: "request signing link", Subject: p.BillingID, Reason: by.Reason}); err != nil {
+		if err := tx.Audit(state.Entry{Actor: by.Name, Action: "request signing link", Subject: p.BillingID,
+			Reason: by.Reason}); err != nil {
 			return err
 		}
 		left, err = tx.BeginRequest(p)
@@ -102,7 +103,8 @@ func (s *Syncer) requestLink(ctx context.Context, p state.Payer, by Operator) (c
 			return err
 		}
 		_, err := reconcile.Observe(tx, reconcile.Observation{
-			CustomerID: p.BillingID, Mandate: &m, Ticket: left.Ticket, Cause: connector.CauseLink, CauseID: "operator " + by.Name,
+			CustomerID: p.BillingID, Mandate: &m, Ticket: left.Ticket, Cause: connector.CauseLink, CauseID: "operator " +
+				by.Name,
 		})
 		return err
 	}), s.lookAgain(ctx, p, err, connector.CauseLink))
@@ -111,7 +113,8 @@ func (s *Syncer) requestLink(ctx context.Context, p state.Payer, by Operator) (c
 // refuseLink notes a refused link request for an open mandate, if the answer is about this customer.
 func refuseLink(tx *state.Tx, p state.Payer, err error) error {
 	fault := connector.FaultOf(err)
-	if errors.Is(err, connector.ErrWrongWay) || fault != connector.FaultRejected && fault != connector.FaultNotFound || refusedAlike(state.Change{Payer: p}, err) != nil {
+	if errors.Is(err, connector.ErrWrongWay) || fault != connector.FaultRejected && fault != connector.FaultNotFound ||
+		refusedAlike(state.Change{Payer: p}, err) != nil {
 		return nil
 	}
 	now, err := tx.PayerByBillingID(p.BillingID) // the look before may have shown another mandate
@@ -286,7 +289,8 @@ func (s *Syncer) PairOf(ctx context.Context, conn Connection, sourceID, customer
 	if err != nil {
 		return h, err
 	}
-	if carried := connector.KeyIn(seen.customer.ExternalData, m.Result.Key.Name); carried.Value != "" && !m.Result.Key.MayBe(carried) {
+	if carried := connector.KeyIn(seen.customer.ExternalData, m.Result.Key.Name); carried.Value != "" &&
+		!m.Result.Key.MayBe(carried) {
 		unclaimed, err := s.Ledger.UnclaimedKeyOf(ctx, conn.Name, carried.Name, customer)
 		if err != nil {
 			return h, err
@@ -331,6 +335,7 @@ func (s *Syncer) sayAccepted(ctx context.Context, h Holder, by Operator, may fun
 			return err
 		}
 		_, err := tx.RetryRecord(h.Payer.Connection, h.Payer.SourceID)
-		return errors.Join(err, tx.Audit(state.Entry{Actor: by.Name, Action: "adopt customer", Subject: h.Payer.SourceID + " " + h.Customer, Reason: by.Reason}))
+		return errors.Join(err, tx.Audit(state.Entry{Actor: by.Name, Action: "adopt customer", Subject: h.Payer.SourceID +
+			" " + h.Customer, Reason: by.Reason}))
 	})
 }

@@ -24,16 +24,19 @@ func TestAPanicEndsTheRunAndNotTheProcess(t *testing.T) {
 	w := newWorld(t)
 	w.books.put("C001", "Ada Quetzalcoatl", "ada@example.org")
 	w.syncer.Billing = panics{w.billing}
-	res, err := w.syncer.Run(t.Context(), w.connection(), syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: "test", Holder: "test"})
+	res, err := w.syncer.Run(t.Context(), w.connection(),
+		syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: "test", Holder: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var broken *connector.PanicError
-	if !errors.As(res.Err, &broken) || !strings.HasPrefix(broken.Where(), "syncer/panic_test.go:") || strings.Contains(res.Problem+broken.Stack, "Quetzalcoatl") {
+	if !errors.As(res.Err, &broken) || !strings.HasPrefix(broken.Where(), "syncer/panic_test.go:") ||
+		strings.Contains(res.Problem+broken.Stack, "Quetzalcoatl") {
 		t.Errorf("the run ended with %v", res.Err)
 	}
 	w.syncer.Billing = w.billing
-	res, err = w.syncer.Run(t.Context(), w.connection(), syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: "test", Holder: "test"})
+	res, err = w.syncer.Run(t.Context(), w.connection(),
+		syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: "test", Holder: "test"})
 	if err != nil || res.Outcome != connector.RunComplete {
 		t.Errorf("the next run ended %s: %v, %v", res.Outcome, res.Err, err)
 	}

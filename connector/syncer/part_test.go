@@ -41,7 +41,8 @@ func (w *world) approvePart(p *state.Plan, names ...string) {
 		}
 		ids = append(ids, c.ID)
 	}
-	if err := w.ledger.Do(w.t.Context(), func(tx *state.Tx) error { return tx.ApproveSome(p.ID, ids, "tester", "some") }); err != nil {
+	if err := w.ledger.Do(w.t.Context(),
+		func(tx *state.Tx) error { return tx.ApproveSome(p.ID, ids, "tester", "some") }); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -82,7 +83,8 @@ func TestAPartThatIsApprovedIsSentAndTheRestWaits(t *testing.T) {
 	if res.Counts.LinksRequested != 1 {
 		t.Errorf("%d signing links were asked for, want that of C0007", res.Counts.LinksRequested)
 	}
-	if waiting, err := w.ledger.WaitingPlans(t.Context()); err != nil || len(waiting) != 1 || waiting[0].ID != res.Plan.ID || !strings.HasPrefix(waiting[0].Limits, "47 changes were left out") {
+	if waiting, err := w.ledger.WaitingPlans(t.Context()); err != nil || len(waiting) != 1 ||
+		waiting[0].ID != res.Plan.ID || !strings.HasPrefix(waiting[0].Limits, "47 changes were left out") {
 		t.Errorf("these wait: %+v, %v; want what is left of the plan", waiting, err)
 	}
 	before := w.service.Writes()
@@ -134,7 +136,8 @@ func TestAPartIsSentOnceThoughThePowerIsCut(t *testing.T) {
 	w.syncer.Settings.Workers, w.syncer.Settings.Grace = 1, 0
 	ctx, cut := context.WithCancel(t.Context())
 	meddle(w).onMade = cut // the only worker sends nothing after its first create
-	broken, err := w.syncer.Run(ctx, w.connection(), syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test"})
+	broken, err := w.syncer.Run(ctx, w.connection(),
+		syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test"})
 	if err != nil || broken.Outcome != connector.RunIncomplete {
 		t.Fatalf("the run that was cut ended %s, %v", broken.Outcome, err)
 	}
@@ -190,9 +193,11 @@ func TestNothingOfARejectedPlanIsSent(t *testing.T) {
 	if err := reject(res.Plan.ID); !errors.Is(err, state.ErrPlanNotWaiting) {
 		t.Errorf("rejected twice: %v", err)
 	}
-	for name, run := range map[string]func() syncer.Result{"a run that asks nobody": w.sync, "a run that approves": w.run} {
+	for name, run := range map[string]func() syncer.Result{"a run that asks nobody": w.sync,
+		"a run that approves": w.run} {
 		got := run()
-		if got.Outcome != connector.RunIncomplete || got.Plan.ID != res.Plan.ID || got.Plan.State != state.PlanRejected || got.Note != syncer.Rejected(*got.Plan) {
+		if got.Outcome != connector.RunIncomplete || got.Plan.ID != res.Plan.ID || got.Plan.State != state.PlanRejected ||
+			got.Note != syncer.Rejected(*got.Plan) {
 			t.Errorf("%s ended %s over plan %+v: %s", name, got.Outcome, got.Plan, got.Note)
 		}
 	}

@@ -44,7 +44,8 @@ func (r *run) makePlan(ctx context.Context) (state.Plan, error) {
 	}
 	if nothing {
 		r.empty = state.PlanDraft
-		return state.Plan{Connection: r.conn.Name, RunID: r.id, Mapping: r.conn.Mapping.Version(), State: state.PlanDraft, CreatedAt: r.Ledger.Now()}, nil
+		return state.Plan{Connection: r.conn.Name, RunID: r.id, Mapping: r.conn.Mapping.Version(), State: state.PlanDraft,
+			CreatedAt: r.Ledger.Now()}, nil
 	}
 	var plan state.Plan
 	if err := r.Ledger.DoAlone(ctx, func(tx *state.Tx) (err error) {
@@ -144,7 +145,8 @@ func (r *run) planRecords(ctx context.Context) (planned int, err error) {
 func (r *run) decideAll(ctx context.Context, pages chan<- []state.Decision) error {
 	after := ""
 	for {
-		candidates, err := r.Ledger.Candidates(ctx, r.conn.Name, r.conn.Mapping.Version(), r.conn.Info.Snapshot, after, planPage)
+		candidates, err := r.Ledger.Candidates(ctx, r.conn.Name, r.conn.Mapping.Version(), r.conn.Info.Snapshot, after,
+			planPage)
 		if err != nil || len(candidates) == 0 {
 			return err
 		}

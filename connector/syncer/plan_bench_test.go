@@ -18,7 +18,8 @@ func BenchmarkPlanNew(b *testing.B) {
 	service := sandbox.New(sandbox.Options{Seed: 1, DiscardRequests: true})
 	figures := map[string][]float64{}
 	for b.Loop() {
-		p := must[*plant](b)(newPlant(b.Context(), b.TempDir(), "http://localhost", service.RoundTripper(), *benchRows, maxInFlight))
+		p := must[*plant](b)(newPlant(b.Context(), b.TempDir(), "http://localhost", service.RoundTripper(), *benchRows,
+			maxInFlight))
 		runtime.GC()
 		began, before := time.Now(), usedSoFar(b)
 		res := must[syncer.Result](b)(p.run(b.Context(), connector.RunPlan))

@@ -109,15 +109,16 @@ type Failure struct {
 
 // CustomerPreview is the planned change for one record.
 type CustomerPreview struct {
-	SourceID  string                  `json:"source_id"`
-	Key       connector.Key           `json:"key"`
-	Verdict   state.Verdict           `json:"verdict"`
-	Action    connector.Action        `json:"action,omitempty"`
-	BillingID string                  `json:"billing_id,omitempty"`
-	Link      bool                    `json:"link"` // a signing link would be asked for
-	Reason    connector.Reason        `json:"reason,omitempty"`
-	Detail    string                  `json:"detail,omitempty"`
-	Also      connector.Reason        `json:"also,omitempty"`       // the problem of its customer, if Reason is about the record
+	SourceID  string           `json:"source_id"`
+	Key       connector.Key    `json:"key"`
+	Verdict   state.Verdict    `json:"verdict"`
+	Action    connector.Action `json:"action,omitempty"`
+	BillingID string           `json:"billing_id,omitempty"`
+	Link      bool             `json:"link"` // a signing link would be asked for
+	Reason    connector.Reason `json:"reason,omitempty"`
+	Detail    string           `json:"detail,omitempty"`
+	// the problem of its customer, if Reason is about the record
+	Also      connector.Reason        `json:"also,omitempty"`
 	OfMandate connector.Reason        `json:"of_mandate,omitempty"` // the finding about its mandate
 	Diff      []connector.FieldChange `json:"diff,omitempty"`
 }
@@ -127,7 +128,8 @@ type CustomerPreview struct {
 // nor the billing service, and stores nothing. Whether a new payer has a customer
 // already is judged by the service's list as it was last read.
 func (s *Syncer) Preview(ctx context.Context, conn Connection, o PreviewOptions) (Preview, error) {
-	f := &forecast{run: &run{Syncer: s, conn: conn, claims: newClaims()}, limit: o.Limit, first: o.First, groups: map[string]*changeGroup{}, outcomes: map[outcome]*outcome{}}
+	f := &forecast{run: &run{Syncer: s, conn: conn, claims: newClaims()}, limit: o.Limit, first: o.First,
+		groups: map[string]*changeGroup{}, outcomes: map[outcome]*outcome{}}
 	if o.Progress != nil {
 		f.opts.Progress = func(p Progress) { o.Progress(p.Done) }
 	}

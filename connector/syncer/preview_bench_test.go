@@ -24,7 +24,8 @@ import (
 const maxPreview = 10 * time.Second
 
 // previewEdit changes every customer and asks for a mandate of each.
-var previewEdit = strings.Replace(benchMapping, "name: trim(Name)\n", "name: upper(trim(Name))\n", 1) + "mandate:\n  request: Email != \"\"\n"
+var previewEdit = strings.Replace(benchMapping, "name: trim(Name)\n", "name: upper(trim(Name))\n", 1) +
+	"mandate:\n  request: Email != \"\"\n"
 
 // BenchmarkPreview makes previews of an edit over 100,000 linked records, each in a new process that opens
 // the ledger first. It reports the longest time, the processor time of both cores together, and the largest
@@ -34,7 +35,8 @@ var previewEdit = strings.Replace(benchMapping, "name: trim(Name)\n", "name: upp
 func BenchmarkPreview(b *testing.B) {
 	self, folder := must[string](b)(os.Executable()), b.TempDir()
 	service := sandbox.New(sandbox.Options{Seed: 1, DiscardRequests: true})
-	p := must[*plant](b)(newPlant(b.Context(), folder, "http://localhost", service.RoundTripper(), *benchRows, maxInFlight))
+	p := must[*plant](b)(newPlant(b.Context(), folder, "http://localhost", service.RoundTripper(), *benchRows,
+		maxInFlight))
 	must[syncer.Result](b)(p.run(b.Context(), connector.RunBackfill))
 	if err := p.close(); err != nil {
 		b.Fatal(err)
@@ -42,7 +44,8 @@ func BenchmarkPreview(b *testing.B) {
 	var times, cores, peaks []float64
 	for b.Loop() {
 		cmd := exec.CommandContext(b.Context(), self)
-		cmd.Env = append(os.Environ(), childWork+"=preview", childAddress+"=http://localhost", childFolder+"="+folder, childRows+"="+strconv.Itoa(*benchRows))
+		cmd.Env = append(os.Environ(), childWork+"=preview", childAddress+"=http://localhost", childFolder+"="+folder,
+			childRows+"="+strconv.Itoa(*benchRows))
 		cmd.Stderr = os.Stderr
 		var took, peak float64
 		if _, err := fmt.Sscan(string(must[[]byte](b)(cmd.Output())), &took, &peak); err != nil {
@@ -77,7 +80,8 @@ func previewChild(out io.Writer) error {
 		return errors.Join(err, p.close())
 	}
 	start := time.Now()
-	got, err := p.syncer.Preview(ctx, syncer.Connection{Name: "acme", Info: p.register.info(), Mapping: m}, syncer.PreviewOptions{Limit: 10})
+	got, err := p.syncer.Preview(ctx, syncer.Connection{Name: "acme", Info: p.register.info(), Mapping: m},
+		syncer.PreviewOptions{Limit: 10})
 	took := time.Since(start).Seconds()
 	if err == nil && (got.Updates != rows || got.Links != rows) {
 		err = fmt.Errorf("%d of %d records would be updated and %d asked", got.Updates, rows, got.Links)

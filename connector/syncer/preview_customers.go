@@ -39,7 +39,8 @@ func (f *forecast) customer(ctx context.Context, sourceID string) (CustomerPrevi
 	if err != nil {
 		return CustomerPreview{}, fmt.Errorf("record %s: %w", sourceID, err)
 	}
-	c := CustomerPreview{SourceID: sourceID, Key: d.Key, Verdict: d.Verdict, Link: r.AsksForLink(d), Reason: d.Reason, Detail: d.Detail, Also: d.Also, OfMandate: d.OfMandate}
+	c := CustomerPreview{SourceID: sourceID, Key: d.Key, Verdict: d.Verdict, Link: r.AsksForLink(d), Reason: d.Reason,
+		Detail: d.Detail, Also: d.Also, OfMandate: d.OfMandate}
 	if r.Payer != nil {
 		c.BillingID = r.Payer.BillingID
 		if c.Key.Value == "" {

@@ -15,14 +15,16 @@ import (
 
 // FieldProfile is a field of a source with its values in the stored records.
 type FieldProfile struct {
-	Path        string              `json:"path"` // as in Org.VatNumber, or Phones[].PhoneNumber for the elements of a list
-	Name        string              `json:"-"`    // the first step of Path
+	// as in Org.VatNumber, or Phones[].PhoneNumber for the elements of a list
+	Path        string              `json:"path"`
+	Name        string              `json:"-"` // the first step of Path
 	Type        connector.FieldType `json:"type"`
 	Description string              `json:"description,omitempty"`
 	Records     int                 `json:"records"`
 	Filled      int                 `json:"filled"`   // records with a value
 	Distinct    int                 `json:"distinct"` // different values, counted up to 64
-	Examples    []FieldExample      `json:"examples"` // the most common values; of an empty ledger, the source's own example
+	// the most common values; of an empty ledger, the source's own example
+	Examples []FieldExample `json:"examples"`
 }
 
 // FieldExample is a value of a field. A common one is shared by at least five records and by one in ten: it

@@ -147,7 +147,8 @@ func (f *forecast) foreseeOne(ctx context.Context, r state.StoredRecord) (state.
 func (f *forecast) entry(r state.StoredRecord, d state.Decision) foreseen {
 	o := outcome{
 		was: r.Verdict, now: d.Verdict, reason: d.Reason, weight: r.Weigh(d),
-		link: r.AsksForLink(d), unasked: r.UnaskedBy(d, f.conn.Mapping.Version()), inFlight: r.InFlight, counts: r.Counts, waits: d.Waits,
+		link: r.AsksForLink(d), unasked: r.UnaskedBy(d, f.conn.Mapping.Version()), inFlight: r.InFlight, counts: r.Counts,
+		waits: d.Waits,
 	}
 	if p := r.Payer; p != nil {
 		o.linked = p.BillingID != ""
@@ -301,7 +302,8 @@ func (f *forecast) unaskedCounts(of map[state.UnaskedCount]int) (out []state.Una
 		out = append(out, c)
 	}
 	slices.SortFunc(out, func(a, b state.UnaskedCount) int {
-		return cmp.Or(cmp.Compare(b.Payers, a.Payers), cmp.Compare(a.Why, b.Why), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Condition, b.Condition), cmp.Compare(a.Mapping, b.Mapping))
+		return cmp.Or(cmp.Compare(b.Payers, a.Payers), cmp.Compare(a.Why, b.Why), cmp.Compare(a.Line, b.Line),
+			cmp.Compare(a.Condition, b.Condition), cmp.Compare(a.Mapping, b.Mapping))
 	})
 	return out
 }

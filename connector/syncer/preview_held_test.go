@@ -54,10 +54,12 @@ func TestAPreviewCountsTheKeyOfALinkedRowThatIsGone(t *testing.T) {
 	w.books.records = nil
 	w.books.mu.Unlock()
 	w.books.put("2", "Bob", "bob@example.com")
-	w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan, Approve: func(state.Plan) (bool, error) { return true, nil }})
+	w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan,
+		Approve: func(state.Plan) (bool, error) { return true, nil }})
 	w.edit("customerNo: No", `customerNo: 'No == "" ? No : "1"'`)
 	got := w.foretells()
-	if got.Creates != 0 || len(got.Failures) != 1 || got.Failures[0].Reason != connector.ReasonKeyShared || got.Failures[0].New != 1 {
+	if got.Creates != 0 || len(got.Failures) != 1 || got.Failures[0].Reason != connector.ReasonKeyShared ||
+		got.Failures[0].New != 1 {
 		t.Errorf("%d creates, failures %+v", got.Creates, got.Failures)
 	}
 }
@@ -72,12 +74,14 @@ func TestAPreviewCountsTheKeysOfAnotherCompany(t *testing.T) {
 	conn.Name, conn.Source = "beta", other
 	other.put("1", "Bob", "bob@example.com")
 	other.put("2", "Cid", "cid@example.com")
-	res, err := w.syncer.Run(t.Context(), conn, syncer.Options{Kind: connector.RunPlan, Trigger: "manual", Actor: "tester", Holder: "test"})
+	res, err := w.syncer.Run(t.Context(), conn,
+		syncer.Options{Kind: connector.RunPlan, Trigger: "manual", Actor: "tester", Holder: "test"})
 	if err != nil || res.Plan.Creates != 1 {
 		t.Fatalf("%+v, %v; want a plan that creates 2 alone", res, err)
 	}
 	got, err := w.syncer.Preview(t.Context(), conn, syncer.PreviewOptions{})
-	if err != nil || got.Creates != 1 || len(got.Failures) != 1 || got.Failures[0].Reason != connector.ReasonKeyShared || got.Failures[0].Count != 1 {
+	if err != nil || got.Creates != 1 || len(got.Failures) != 1 || got.Failures[0].Reason != connector.ReasonKeyShared ||
+		got.Failures[0].Count != 1 {
 		t.Errorf("%d creates, failures %+v, %v; want what was planned", got.Creates, got.Failures, err)
 	}
 }
@@ -92,7 +96,8 @@ func TestFieldsOfBlocksAndListsAreProfiled(t *testing.T) {
 	conn.Mapping = nil
 	conn.Info.Fields = []connector.Field{
 		text("No"), {Name: "Org", Type: connector.TypeObject, Fields: []connector.Field{text("Vat")}},
-		{Name: "Phones", Type: connector.TypeList, Fields: []connector.Field{text("Number")}}, {Name: "Balance", Type: connector.TypeNumber},
+		{Name: "Phones", Type: connector.TypeList, Fields: []connector.Field{text("Number")}},
+		{Name: "Balance", Type: connector.TypeNumber},
 	}
 	before, err := w.syncer.ProfileFields(t.Context(), conn)
 	if err != nil || len(before) != 6 || before[0].Examples[0].Value != "as declared" {
@@ -120,7 +125,8 @@ func TestFieldsOfBlocksAndListsAreProfiled(t *testing.T) {
 	}
 	want := map[string]string{
 		"No": "3 of 3 1×1 2×1 3×1", "Org": "2 of 3 a block×2", "Org.Vat": "1 of 3 V1×1",
-		"Phones": "2 of 3 a list of 1×1 a list of 2×1", "Phones[].Number": "1 of 3 11×1 12×1", "Balance": "2 of 3 0×1 12345678901234567890×1",
+		"Phones": "2 of 3 a list of 1×1 a list of 2×1", "Phones[].Number": "1 of 3 11×1 12×1",
+		"Balance": "2 of 3 0×1 12345678901234567890×1",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("profiles (-want +got):\n%s", diff)
@@ -138,12 +144,15 @@ func TestAPreviewHoldsDisputedCustomers(t *testing.T) {
 	w.run() // which reads the list
 	var byWord string
 	for i, c := range []struct{ theirs, name, email string }{
-		{`{"name":"Old Lamps","people":[{"name":"Old","email":"old@example.com"}],"externalData":{"customerNo":"A0"}}`, "Northwind", "n@example.com"},
+		{`{"name":"Old Lamps","people":[{"name":"Old","email":"old@example.com"}],"externalData":{"customerNo":"A0"}}`,
+			"Northwind", "n@example.com"},
 		{`{"name":"Old Lamps","externalData":{"customerNo":"A1"}}`, "Southwind", "s@example.com"},
 		{`{"name":"westwind","externalData":{"customerNo":"A2"}}`, "Westwind", "w@example.com"},
-		{`{"name":"E.","people":[{"name":"E","email":"E@example.com"}],"externalData":{"customerNo":"A3"}}`, "Eastwind", "e@example.com"},
+		{`{"name":"E.","people":[{"name":"E","email":"E@example.com"}],"externalData":{"customerNo":"A3"}}`, "Eastwind",
+			"e@example.com"},
 		{`{"externalData":{"customerNo":"A4"}}`, "Upwind", "u@example.com"},
-		{`{"name":"Old Lamps","people":[{"name":"Old","email":"old@example.com"}],"externalData":{"customerNo":"A5"}}`, "By a word", "b@example.com"},
+		{`{"name":"Old Lamps","people":[{"name":"Old","email":"old@example.com"}],"externalData":{"customerNo":"A5"}}`,
+			"By a word", "b@example.com"},
 		{`{"name":"Leewind Ltd","externalData":{"customerNo":"A6"}}`, "Leewind", "l@example.com"},
 	} {
 		id := w.add(c.theirs)
@@ -163,7 +172,8 @@ func TestAPreviewHoldsDisputedCustomers(t *testing.T) {
 		if plan.Adopts != got.Adopts || plan.Holds != got.Held {
 			t.Errorf("%d adopted, %d held; the plan says %d and %d", got.Adopts, got.Held, plan.Adopts, plan.Holds)
 		}
-		if got.Adopts != 5 || got.Held != 2 || len(got.Failures) != 1 || got.Failures[0].Reason != connector.ReasonKeyDisputed {
+		if got.Adopts != 5 || got.Held != 2 || len(got.Failures) != 1 ||
+			got.Failures[0].Reason != connector.ReasonKeyDisputed {
 			t.Errorf("%d adopted, %d held, failures %+v; want 5, and 2 disputed", got.Adopts, got.Held, got.Failures)
 			continue
 		}
@@ -185,7 +195,8 @@ func TestAPreviewHoldsDisputedCustomers(t *testing.T) {
 	if len(p.Customers) != 1 || p.Customers[0].Reason != connector.ReasonKeyDisputed {
 		t.Errorf("B0 is foretold as %+v", p.Customers)
 	}
-	if p = w.preview(syncer.PreviewOptions{SourceID: "B1"}); len(p.Customers) != 1 || p.Customers[0].Action != connector.ActionAdopt {
+	if p = w.preview(syncer.PreviewOptions{SourceID: "B1"}); len(p.Customers) != 1 ||
+		p.Customers[0].Action != connector.ActionAdopt {
 		t.Errorf("B1 is foretold as %+v", p.Customers)
 	}
 }
@@ -202,7 +213,8 @@ func TestAPreviewOfTheFirstRecordsLooksAtThoseAlone(t *testing.T) {
 		done := 0
 		got := w.preview(syncer.PreviewOptions{Limit: 5, First: first, Progress: func(n int) { done = n }})
 		if got.Records != want || got.Updates != want || done != want {
-			t.Errorf("of the first %d: %d looked at, %d told, %d would change; want %d", first, got.Records, done, got.Updates, want)
+			t.Errorf("of the first %d: %d looked at, %d told, %d would change; want %d", first, got.Records, done, got.Updates,
+				want)
 		}
 	}
 }
@@ -213,10 +225,12 @@ func TestAPreviewSaysWhichPayersAreNotAsked(t *testing.T) {
 	w.fill(6)
 	for i, email := range []string{"", "", "ann@example.com"} {
 		no := fmt.Sprint(20 + i)
-		w.books.putAs(no, map[string]string{"No": no, "Name": "Payer " + no, "Email": email, "Postcode": "LS1 4AP", "Group": "payer"})
+		w.books.putAs(no, map[string]string{"No": no, "Name": "Payer " + no, "Email": email, "Postcode": "LS1 4AP",
+			"Group": "payer"})
 	}
 	w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})
-	for _, text := range []string{standardMapping, strings.Replace(standardMapping, `request: customer.people[0].email != ""`, "request: false", 1)} {
+	for _, text := range []string{standardMapping,
+		strings.Replace(standardMapping, `request: customer.people[0].email != ""`, "request: false", 1)} {
 		w.mapping = text
 		got := w.preview(syncer.PreviewOptions{})
 		w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})

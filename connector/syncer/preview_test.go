@@ -70,11 +70,13 @@ func TestAPreviewTellsWhatAnEditWouldChange(t *testing.T) {
 			{SourceID: "2", Path: "addresses[0].postCode", From: "LS1 4AP"},
 		},
 		Groups: []syncer.ChangeGroup{
-			{Changes: upper, Count: 1, SourceIDs: []string{"1"}, Example: []connector.FieldChange{{Path: "name", From: "ann", To: "ANN"}}},
+			{Changes: upper, Count: 1, SourceIDs: []string{"1"},
+				Example: []connector.FieldChange{{Path: "name", From: "ann", To: "ANN"}}},
 			{
 				Changes: append([]syncer.FieldManner{{Path: "addresses[0].postCode", Manner: syncer.MannerEmptied}}, upper...),
 				Count:   1, SourceIDs: []string{"2"},
-				Example: []connector.FieldChange{{Path: "addresses[0].postCode", From: "LS1 4AP"}, {Path: "name", From: "Bob", To: "BOB"}},
+				Example: []connector.FieldChange{{Path: "addresses[0].postCode", From: "LS1 4AP"},
+					{Path: "name", From: "Bob", To: "BOB"}},
 			},
 		},
 		Included:   syncer.Named{Count: 1, SourceIDs: []string{"4"}},
@@ -83,18 +85,23 @@ func TestAPreviewTellsWhatAnEditWouldChange(t *testing.T) {
 		KeyChanges: syncer.Named{SourceIDs: []string{}},
 		Failures: []syncer.Failure{
 			{Reason: connector.ReasonLeftWithMandate, Count: 1, New: 1, SourceIDs: []string{"3"}, Detail: canSign},
-			{Reason: connector.ReasonEmailMalformed, Count: 1, SourceIDs: []string{"5"}, Detail: "The e-mail address of contact 1 is not well formed."},
+			{Reason: connector.ReasonEmailMalformed, Count: 1, SourceIDs: []string{"5"},
+				Detail: "The e-mail address of contact 1 is not well formed."},
 		},
 		Customers: []syncer.CustomerPreview{
-			{SourceID: "1", Key: key("1"), Verdict: state.Included, Action: connector.ActionUpdate, Diff: []connector.FieldChange{{Path: "name", From: "ann", To: "ANN"}}},
-			{SourceID: "2", Key: key("2"), Verdict: state.Included, Action: connector.ActionUpdate, Diff: []connector.FieldChange{
-				{Path: "addresses[0].postCode", From: "LS1 4AP"}, {Path: "name", From: "Bob", To: "BOB"},
-			}},
+			{SourceID: "1", Key: key("1"), Verdict: state.Included, Action: connector.ActionUpdate,
+				Diff: []connector.FieldChange{{Path: "name", From: "ann", To: "ANN"}}},
+			{SourceID: "2", Key: key("2"), Verdict: state.Included, Action: connector.ActionUpdate,
+				Diff: []connector.FieldChange{
+					{Path: "addresses[0].postCode", From: "LS1 4AP"}, {Path: "name", From: "Bob", To: "BOB"},
+				}},
 			{SourceID: "3", Key: key("3"), Verdict: state.Excluded, Reason: connector.ReasonLeftWithMandate, Detail: canSign},
-			{SourceID: "4", Key: key("4"), Verdict: state.Included, Action: connector.ActionCreate, Link: true, Diff: []connector.FieldChange{
-				{Path: "addresses[0].line1", To: "1 Quay St"}, {Path: "externalData.customerNo", To: "4"}, {Path: "name", To: "LEFT OUT"},
-				{Path: "people[0].email", To: "left@example.com"}, {Path: "people[0].name", To: "Left Out"},
-			}},
+			{SourceID: "4", Key: key("4"), Verdict: state.Included, Action: connector.ActionCreate, Link: true,
+				Diff: []connector.FieldChange{
+					{Path: "addresses[0].line1", To: "1 Quay St"}, {Path: "externalData.customerNo", To: "4"},
+					{Path: "name", To: "LEFT OUT"},
+					{Path: "people[0].email", To: "left@example.com"}, {Path: "people[0].name", To: "Left Out"},
+				}},
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -116,7 +123,8 @@ func TestAPreviewNamesKeysThatWouldChangeAndTellsOfOneRecordAlone(t *testing.T) 
 	if got.KeyChanges.Count != 30 || got.KeyChanges.Linked != 30 || len(got.KeyChanges.SourceIDs) != 5 || got.Held != 30 {
 		t.Errorf("key changes %+v, held %d", got.KeyChanges, got.Held)
 	}
-	if len(got.Customers) != 1 || got.Customers[0].SourceID != "17" || got.Customers[0].Reason != connector.ReasonKeyChanged {
+	if len(got.Customers) != 1 || got.Customers[0].SourceID != "17" ||
+		got.Customers[0].Reason != connector.ReasonKeyChanged {
 		t.Errorf("customers %+v", got.Customers)
 	}
 }
@@ -156,7 +164,8 @@ func TestAPreviewSaysWhatThePlanDoes(t *testing.T) {
 				w.scramble(r)
 				if r.IntN(2) == 0 {
 					w.service.Inject(sandbox.Fault{
-						Kind: pick(r, []sandbox.FaultKind{sandbox.LostRequest, sandbox.LostResponse, sandbox.ErrorBefore}), Status: http.StatusUnprocessableEntity, Method: pick(r, []string{"POST", "PUT", "GET"}),
+						Kind:   pick(r, []sandbox.FaultKind{sandbox.LostRequest, sandbox.LostResponse, sandbox.ErrorBefore}),
+						Status: http.StatusUnprocessableEntity, Method: pick(r, []string{"POST", "PUT", "GET"}),
 						Count: 1 + r.IntN(4), Probability: 0.6,
 					})
 				}
@@ -186,7 +195,8 @@ func TestAPreviewSaysWhatThePlanDoes(t *testing.T) {
 					t.Errorf("payers that are not asked, %v (-plan +preview):\n%s\nfrom\n%s\nto\n%s", err, diff, from, w.mapping)
 				}
 			}
-			if sum := got.Creates + got.Adopts + got.Updates + got.Unchanged + got.Excluded + got.Held + got.InFlight; sum != got.Records {
+			if sum := got.Creates + got.Adopts + got.Updates + got.Unchanged + got.Excluded + got.Held +
+				got.InFlight; sum != got.Records {
 				t.Errorf("the classes add up to %d of %d records", sum, got.Records)
 			}
 		})
@@ -200,8 +210,9 @@ func (w *world) scramble(r *rand.Rand) {
 	for range 3 + r.IntN(4) {
 		no := fmt.Sprint(10 + r.IntN(8))
 		w.books.putAs(no, map[string]string{
-			"No":   no, // the first figure alone is shared by all
-			"Name": pick(r, []string{"Ann", "bob ", "Cid Ltd", ""}) + no, "Email": pick(r, []string{"a" + no + "@example.com", "", "broken"}),
+			"No":       no, // the first figure alone is shared by all
+			"Name":     pick(r, []string{"Ann", "bob ", "Cid Ltd", ""}) + no,
+			"Email":    pick(r, []string{"a" + no + "@example.com", "", "broken"}),
 			"Postcode": pick(r, []string{"LS1 4AP", "", "York"}), "Group": pick(r, []string{"payer", "payer", "other"}),
 		})
 	}
@@ -245,7 +256,8 @@ func TestAPreviewKnowsThatARefusedUpdateIsNotTriedAgainByItself(t *testing.T) {
 	w.books.put("1", "Ann", "ann@example.com")
 	w.run()
 	w.books.put("1", "Anna", "ann@example.com")
-	w.service.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Status: http.StatusUnprocessableEntity, Method: http.MethodPut, Path: "/api/customers", Count: 1})
+	w.service.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Status: http.StatusUnprocessableEntity,
+		Method: http.MethodPut, Path: "/api/customers", Count: 1})
 	w.run()
 	if got := w.foretells(); got.Updates != 0 {
 		t.Errorf("with the mapping as it was %d updates are foreseen", got.Updates)

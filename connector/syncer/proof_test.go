@@ -120,7 +120,8 @@ func TestAListWithoutKeysIsReadAnewByEachRun(t *testing.T) {
 	w.fill(1)
 	w.complete(w.run())
 	w.clock.advance(time.Hour)
-	if err := w.service.Edit(id, json.RawMessage(`{"name":"Somebody","externalData":{"customerNo":"C0001"}}`)); err != nil {
+	if err := w.service.Edit(id,
+		json.RawMessage(`{"name":"Somebody","externalData":{"customerNo":"C0001"}}`)); err != nil {
 		t.Fatal(err)
 	}
 	w.fill(2)
@@ -140,7 +141,8 @@ func TestASearchWithoutKeysIsFollowedByARead(t *testing.T) {
 	m := meddle(w)
 	m.onPage = func(page []connector.RemoteCustomer) []connector.RemoteCustomer {
 		for i := range 10_001 {
-			page = append(page, connector.RemoteCustomer{ID: fmt.Sprintf("x%05d", i), Name: fmt.Sprintf("Other %d", i), ExternalData: map[string]string{"n": fmt.Sprint(i)}})
+			page = append(page, connector.RemoteCustomer{ID: fmt.Sprintf("x%05d", i), Name: fmt.Sprintf("Other %d", i),
+				ExternalData: map[string]string{"n": fmt.Sprint(i)}})
 		}
 		return page
 	}
@@ -199,7 +201,8 @@ func TestMoreOfOursMissingThanTheGuardAllowsAreNotTakenForDeleted(t *testing.T) 
 	w.syncer.Reconciler.Lookup.MaxMissing = func(linked int) int { return max(10, linked/20) }
 	m.onPage = func([]connector.RemoteCustomer) []connector.RemoteCustomer { return nil }
 	m.onRead = func(string, connector.RemoteCustomer, error) (connector.RemoteCustomer, error) {
-		return connector.RemoteCustomer{}, &connector.RemoteError{Op: "get customer", Fault: connector.FaultNotFound, Status: 404, Detail: "no such customer"}
+		return connector.RemoteCustomer{},
+			&connector.RemoteError{Op: "get customer", Fault: connector.FaultNotFound, Status: 404, Detail: "no such customer"}
 	}
 	res := w.run()
 	var short *reconcile.ShortListError
@@ -305,7 +308,8 @@ func TestAReadThatLagsBehindMakesNobodyMissing(t *testing.T) {
 			made[id] = w.clock.now()
 		}
 		if w.clock.now().Sub(made[id]) < 1500*time.Millisecond {
-			return connector.RemoteCustomer{}, &connector.RemoteError{Op: "get customer", Fault: connector.FaultNotFound, Status: 404, Detail: "no such customer"}
+			return connector.RemoteCustomer{},
+				&connector.RemoteError{Op: "get customer", Fault: connector.FaultNotFound, Status: 404, Detail: "no such customer"}
 		}
 		return c, err
 	}
@@ -321,7 +325,8 @@ func TestAReadThatLagsBehindMakesNobodyMissing(t *testing.T) {
 	w.clock.advance(2 * time.Second)
 	res := w.complete(w.run())
 	if len(w.attention()) != 0 || w.linkRequests() != 12 {
-		t.Errorf("after the second run %d records need attention and %d links were asked for: %+v", len(w.attention()), w.linkRequests(), res.Counts)
+		t.Errorf("after the second run %d records need attention and %d links were asked for: %+v", len(w.attention()),
+			w.linkRequests(), res.Counts)
 	}
 }
 
@@ -335,9 +340,11 @@ func TestARunLooksAgainAtWhatIsMissing(t *testing.T) {
 	w.complete(w.run())
 	w.clock.advance(time.Hour)
 	m.onRead = func(string, connector.RemoteCustomer, error) (connector.RemoteCustomer, error) {
-		return connector.RemoteCustomer{}, &connector.RemoteError{Op: "get customer", Fault: connector.FaultNotFound, Status: 404, Detail: "no such customer"}
+		return connector.RemoteCustomer{},
+			&connector.RemoteError{Op: "get customer", Fault: connector.FaultNotFound, Status: 404, Detail: "no such customer"}
 	}
-	if exists, err := w.syncer.Reconciler.Check(t.Context(), w.payer("C0000").BillingID, connector.CauseSweep, "test"); exists || err != nil {
+	if exists, err := w.syncer.Reconciler.Check(t.Context(), w.payer("C0000").BillingID, connector.CauseSweep,
+		"test"); exists || err != nil {
 		t.Fatal(exists, err)
 	}
 	if got := w.payer("C0000").LinkState; got != connector.LinkMissing {

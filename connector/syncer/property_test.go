@@ -13,7 +13,8 @@ import (
 	"payersync/internal/longtest"
 )
 
-var drawnWorlds = longtest.Int("drawn-worlds", 4, 15, "how many drawn worlds are planned again after a run; 100 at most, or as -rapid.checks says")
+var drawnWorlds = longtest.Int("drawn-worlds", 4, 15,
+	"how many drawn worlds are planned again after a run; 100 at most, or as -rapid.checks says")
 
 // drawBooks adds records of every kind to the earlier ones: good ones, ones to be held or excluded, twins,
 // and archived ones.
@@ -21,9 +22,11 @@ func (w *world) drawBooks(t *rapid.T) {
 	for i := range rapid.IntRange(1, 6).Draw(t, "records") {
 		id := fmt.Sprint("R", i)
 		fields := map[string]string{
-			"No":       rapid.SampledFrom([]string{id, id, id, id, "SHARED", ""}).Draw(t, "key"),
-			"Name":     rapid.SampledFrom([]string{"Northwind", " Northwind  ", "Zoë & Söhne <Ltd>", "=1+1", "שלום", ""}).Draw(t, "name"),
-			"Email":    rapid.SampledFrom([]string{id + "@example.com", " " + id + "@EXAMPLE.com ", "twin@example.com", "no address", ""}).Draw(t, "email"),
+			"No": rapid.SampledFrom([]string{id, id, id, id, "SHARED", ""}).Draw(t, "key"),
+			"Name": rapid.SampledFrom([]string{"Northwind", " Northwind  ", "Zoë & Söhne <Ltd>", "=1+1", "שלום", ""}).Draw(t,
+				"name"),
+			"Email": rapid.SampledFrom([]string{id + "@example.com", " " + id + "@EXAMPLE.com ", "twin@example.com",
+				"no address", ""}).Draw(t, "email"),
 			"Postcode": rapid.SampledFrom([]string{"LS1 4AP", ""}).Draw(t, "postcode"),
 			"Group":    rapid.SampledFrom([]string{"payer", "payer", "payer", "supplier"}).Draw(t, "group"),
 		}
@@ -31,7 +34,8 @@ func (w *world) drawBooks(t *rapid.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		state := rapid.SampledFrom([]connector.RecordState{connector.RecordActive, connector.RecordActive, connector.RecordActive, connector.RecordArchived}).Draw(t, "state")
+		state := rapid.SampledFrom([]connector.RecordState{connector.RecordActive, connector.RecordActive,
+			connector.RecordActive, connector.RecordArchived}).Draw(t, "state")
 		w.books.set(connector.Record{SourceID: id, State: state, Data: data})
 	}
 }
@@ -41,7 +45,8 @@ func (w *world) drawBooks(t *rapid.T) {
 func (w *world) drawStrangers(t *rapid.T) {
 	for i := range rapid.IntRange(0, 3).Draw(t, "strangers") {
 		raw := rapid.SampledFrom([]string{
-			`{"name":"Old","externalData":{"customerNo":"R0","theirs":"x"},"score":%d}`, `{"name":"Old","externalData":[{"key":"customerNo","value":"R1"}],"n":%d}`,
+			`{"name":"Old","externalData":{"customerNo":"R0","theirs":"x"},"score":%d}`,
+			`{"name":"Old","externalData":[{"key":"customerNo","value":"R1"}],"n":%d}`,
 			`{"name":"Northwind","n":%d}`, `{"name":"Hand","people":[{"name":"H","email":"twin@example.com","phoneNo":"%d"}]}`,
 		}).Draw(t, "stranger")
 		if _, err := w.service.Add(json.RawMessage(fmt.Sprintf(raw, i))); err != nil {

@@ -133,7 +133,8 @@ func findable(records []connector.Record) []connector.Record {
 		switch {
 		case id == r.SourceID:
 		case len(r.SourceID) > connector.MaxIndexed:
-			r.Problem = cmp.Or(r.Problem, fmt.Sprintf("The id has more than %d bytes; give the record a shorter one.", connector.MaxIndexed))
+			r.Problem = cmp.Or(r.Problem,
+				fmt.Sprintf("The id has more than %d bytes; give the record a shorter one.", connector.MaxIndexed))
 		default:
 			r.Problem = cmp.Or(r.Problem, "The id holds characters that are no text; write it anew.")
 		}
@@ -213,7 +214,8 @@ func (r *run) savePage(ctx context.Context, records []connector.Record) error {
 		return err
 	}
 	if len(barred) > 0 {
-		records = slices.DeleteFunc(slices.Clone(records), func(c connector.Record) bool { return barred[c.SourceID] != state.ForgottenNot })
+		records = slices.DeleteFunc(slices.Clone(records),
+			func(c connector.Record) bool { return barred[c.SourceID] != state.ForgottenNot })
 	}
 	if err := r.first.settle(ctx, records); err != nil {
 		return err
@@ -265,7 +267,8 @@ func (r *run) saveNews(ctx context.Context, news state.News) error {
 // kept.
 func (r *run) label(c connector.Record) state.NewLabel {
 	made := r.conn.Mapping.Label(c)
-	return state.NewLabel{SourceID: c.SourceID, Label: made, Keep: made.Name == "" && (c.State != connector.RecordActive || c.Problem != "")}
+	return state.NewLabel{SourceID: c.SourceID, Label: made, Keep: made.Name == "" &&
+		(c.State != connector.RecordActive || c.Problem != "")}
 }
 
 // since returns the start of the reading. The zero time means everything: for snapshot sources, for backfills, for the

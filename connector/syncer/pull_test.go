@@ -55,12 +55,14 @@ func (d *diary) Customers(ctx context.Context, since time.Time) iter.Seq2[connec
 func (w *world) diaryRun(d *diary, name string, kind connector.RunKind) syncer.Result {
 	w.t.Helper()
 	conn := w.connection()
-	conn.Name, conn.Source, conn.Info.Snapshot, conn.Info.Partial, conn.FullEvery = name, d, false, d.partial, 7*24*time.Hour
+	conn.Name, conn.Source, conn.Info.Snapshot, conn.Info.Partial, conn.FullEvery = name, d, false, d.partial,
+		7*24*time.Hour
 	approve := func(state.Plan) (bool, error) { return true, nil }
 	if d.alone {
 		approve = nil
 	}
-	res, err := w.syncer.Run(context.Background(), conn, syncer.Options{Kind: kind, Trigger: "manual", Actor: "tester", Holder: "test", Approve: approve})
+	res, err := w.syncer.Run(context.Background(), conn,
+		syncer.Options{Kind: kind, Trigger: "manual", Actor: "tester", Holder: "test", Approve: approve})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -189,7 +191,8 @@ func (w *world) waiting() []state.Plan {
 
 func (w *world) approve(plan int64) {
 	w.t.Helper()
-	if err := w.ledger.Do(context.Background(), func(tx *state.Tx) error { return tx.Approve(plan, "tester") }); err != nil {
+	if err := w.ledger.Do(context.Background(),
+		func(tx *state.Tx) error { return tx.Approve(plan, "tester") }); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -205,16 +208,20 @@ func TestRecordsMissingFromAFullReadAreGoneUnlessTheyAreMany(t *testing.T) {
 	all := w.books.records
 
 	w.books.records = all[:12] // 18 of 30 are missing, and the limit is 10
-	first := w.standsStill(w.diaryRun(d, "acme", connector.RunBackfill), "18 of 30 known records are missing from a full reading of the accounting system (the limit is 10)")
+	first := w.standsStill(w.diaryRun(d, "acme", connector.RunBackfill),
+		"18 of 30 known records are missing from a full reading of the accounting system (the limit is 10)")
 	w.clock.advance(time.Hour)
-	again := w.standsStill(w.diaryRun(d, "acme", connector.RunSync), "18 of 30") // it reads everything, or nobody would see what became of it
-	if waiting := w.waiting(); len(waiting) != 1 || waiting[0].ID != first.ID || again.ID != first.ID || waiting[0].Missing != 18 {
+	// it reads everything, or nobody would see what became of it
+	again := w.standsStill(w.diaryRun(d, "acme", connector.RunSync), "18 of 30")
+	if waiting := w.waiting(); len(waiting) != 1 || waiting[0].ID != first.ID || again.ID != first.ID ||
+		waiting[0].Missing != 18 {
 		t.Errorf("plans %+v wait, want the first alone, with 18 missing", waiting)
 	}
 	w.books.records = all[:28]
 	w.clock.advance(time.Hour)
 	res := w.complete(w.diaryRun(d, "acme", connector.RunSync))
-	if want := map[string]string{"C0028": string(connector.ReasonLeftWithMandate), "C0029": string(connector.ReasonLeftWithMandate)}; !cmp.Equal(want, w.attention()) {
+	if want := map[string]string{"C0028": string(connector.ReasonLeftWithMandate),
+		"C0029": string(connector.ReasonLeftWithMandate)}; !cmp.Equal(want, w.attention()) {
 		t.Errorf("attention %v, want %v; counts %+v", w.attention(), want, res.Counts)
 	}
 	if waiting := w.waiting(); len(waiting) > 0 {
@@ -314,7 +321,8 @@ func TestMissingRecordsGoWhenAPersonLetsThemGo(t *testing.T) {
 	}
 	w.approve(other.ID)
 	w.restart()
-	if res := w.complete(w.runWith(t.Context(), alone)); !strings.Contains(res.Note, "21 of 40") || res.Counts.Unchanged != 19 {
+	if res := w.complete(w.runWith(t.Context(), alone)); !strings.Contains(res.Note, "21 of 40") ||
+		res.Counts.Unchanged != 19 {
 		t.Errorf("note %q, %+v", res.Note, res.Counts)
 	}
 	if res := w.complete(w.runWith(t.Context(), alone)); res.Note != "" || len(w.waiting()) > 0 {
@@ -380,10 +388,12 @@ func TestRunWorksOnWhatAnUndecidedReadGaveAndConcludesNothing(t *testing.T) {
 	}
 	w.books.records = nil
 	w.books.put("C0005", "A new payer", "new@example.com")
-	w.books.set(connector.Record{SourceID: "line 9", State: connector.RecordActive, Data: []byte("{}"), Problem: "Line 9 makes no sense."})
+	w.books.set(connector.Record{SourceID: "line 9", State: connector.RecordActive, Data: []byte("{}"),
+		Problem: "Line 9 makes no sense."})
 	w.books.broken = fmt.Errorf("cannot read books.csv: line 9 makes no sense; correct it: %w", accounting.ErrUndecided)
 	res := w.run()
-	if res.Outcome != connector.RunIncomplete || res.Err != nil || res.Counts.Created != 1 || !strings.Contains(res.Note, "Cannot read books.csv: line 9 makes no sense") {
+	if res.Outcome != connector.RunIncomplete || res.Err != nil || res.Counts.Created != 1 ||
+		!strings.Contains(res.Note, "Cannot read books.csv: line 9 makes no sense") {
 		t.Errorf("the run ended %s, %+v, note %q, error %v", res.Outcome, res.Counts, res.Note, res.Err)
 	}
 	before["line 9"] = string(connector.ReasonRecordUnreadable)
@@ -415,7 +425,8 @@ func TestParkedSourceMakesNoCallBeforeItsTimeAndOthersGoOn(t *testing.T) {
 	for range 3 {
 		w.clock.advance(time.Hour)
 		res := w.diaryRun(parked, "acme", connector.RunSync)
-		if res.Outcome != connector.RunIncomplete || !res.RetryAt.Equal(until) || connector.FaultOf(res.Err) != connector.FaultThrottled {
+		if res.Outcome != connector.RunIncomplete || !res.RetryAt.Equal(until) ||
+			connector.FaultOf(res.Err) != connector.FaultThrottled {
 			t.Fatalf("a parked source's run ended %s, to go on at %s: %v", res.Outcome, res.RetryAt, res.Err)
 		}
 		w.complete(w.diaryRun(other, "another", connector.RunSync))
@@ -443,10 +454,12 @@ func TestNothingIsConcludedFromADisconnectedSource(t *testing.T) {
 	all := w.books.records
 	w.books.records, w.books.broken = all[:1], &accounting.Disconnected{Reason: "the consent was withdrawn"}
 	res := w.diaryRun(d, "acme", connector.RunBackfill)
-	if res.Outcome != connector.RunFailed || !slices.Equal(connector.StepsOf(res.Err), []connector.Step{{Do: connector.DoConnect}}) {
+	if res.Outcome != connector.RunFailed ||
+		!slices.Equal(connector.StepsOf(res.Err), []connector.Step{{Do: connector.DoConnect}}) {
 		t.Errorf("the run ended %s: %v", res.Outcome, res.Err)
 	}
-	if got := w.sourceState("acme").State; got != state.SourceDisconnected || len(w.attention()) > 0 || len(w.service.Customers()) != 3 {
+	if got := w.sourceState("acme").State; got != state.SourceDisconnected || len(w.attention()) > 0 ||
+		len(w.service.Customers()) != 3 {
 		t.Errorf("the source is %s, attention %v, %d customers", got, w.attention(), len(w.service.Customers()))
 	}
 	w.books.records, w.books.broken = all, nil

@@ -52,7 +52,8 @@ func markedWorld(t *testing.T) (*world, *marked, func() syncer.Result) {
 		conn := w.connection()
 		conn.Source = m
 		res, err := w.syncer.Run(t.Context(), conn, syncer.Options{
-			Kind: connector.RunSync, Approve: func(state.Plan) (bool, error) { return true, nil }, Trigger: "manual", Actor: "tester", Holder: "test",
+			Kind: connector.RunSync, Approve: func(state.Plan) (bool, error) { return true, nil }, Trigger: "manual",
+			Actor: "tester", Holder: "test",
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -69,7 +70,8 @@ func TestBooksThatGiveWhatTheyGaveAreNotReadAgain(t *testing.T) {
 	for range 2 {
 		res := w.complete(run())
 		if m.readings != 1 || res.Counts != (state.Counts{Pulled: 2, Unchanged: 2}) || res.Proof.Passes != 1 {
-			t.Fatalf("%d readings, %+v, proof %+v; want one reading, and both records unchanged", m.readings, res.Counts, res.Proof)
+			t.Fatalf("%d readings, %+v, proof %+v; want one reading, and both records unchanged", m.readings, res.Counts,
+				res.Proof)
 		}
 	}
 	w.books.put("A2", "Southwind Ltd", "a2@example.com")
@@ -89,13 +91,15 @@ func TestWhatIsLeftToDoIsDoneThoughTheBooksAreNotReadAgain(t *testing.T) {
 	w.books.put("A3", "Eastwind", "a3@example.com")
 	conn := w.connection()
 	conn.Source = m
-	if _, err := w.syncer.Run(t.Context(), conn, syncer.Options{Kind: connector.RunPlan, Trigger: "manual", Actor: "tester", Holder: "test"}); err != nil {
+	if _, err := w.syncer.Run(t.Context(), conn,
+		syncer.Options{Kind: connector.RunPlan, Trigger: "manual", Actor: "tester", Holder: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(w.service.Customers()); m.readings != 2 || n != 2 {
 		t.Fatalf("%d readings and %d customers after a plan, want 2 and 2", m.readings, n)
 	}
-	if res := w.complete(run()); m.readings != 2 || res.Counts.Created != 1 || res.Counts.Updated != 1 || res.Counts.Unchanged != 1 {
+	if res := w.complete(run()); m.readings != 2 || res.Counts.Created != 1 || res.Counts.Updated != 1 ||
+		res.Counts.Unchanged != 1 {
 		t.Errorf("%d readings, %+v; want both changes sent without another reading", m.readings, res.Counts)
 	}
 }
@@ -111,9 +115,11 @@ func TestBooksAreReadAgainWhereTheLedgerMayHoldSomethingElse(t *testing.T) {
 			run()
 		},
 		"a payer was forgotten": func(w *world, _ *marked, run func() syncer.Result) {
-			w.books.putAs("A2", map[string]string{"No": "A2", "Name": "Southwind", "Email": "a2@example.com", "Postcode": "LS1 4AP", "Group": "left"})
+			w.books.putAs("A2", map[string]string{"No": "A2", "Name": "Southwind", "Email": "a2@example.com",
+				"Postcode": "LS1 4AP", "Group": "left"})
 			run()
-			if _, err := w.ledger.Forget(w.t.Context(), state.RecordID{Connection: "acme", SourceID: "A2"}, state.Entry{Actor: "tester", Reason: "asked to"}); err != nil {
+			if _, err := w.ledger.Forget(w.t.Context(), state.RecordID{Connection: "acme", SourceID: "A2"},
+				state.Entry{Actor: "tester", Reason: "asked to"}); err != nil {
 				w.t.Fatal(err)
 			}
 		},
@@ -129,7 +135,8 @@ func TestBooksAreReadAgainWhereTheLedgerMayHoldSomethingElse(t *testing.T) {
 			w.books.records = nil
 			conn := w.connection()
 			conn.Source = m
-			res, err := w.syncer.Run(w.t.Context(), conn, syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test"})
+			res, err := w.syncer.Run(w.t.Context(), conn,
+				syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test"})
 			if err != nil || res.Outcome == connector.RunComplete {
 				w.t.Fatalf("the short reading is %s, %v; want a standstill", res.Outcome, err)
 			}

@@ -21,10 +21,12 @@ func TestEqualRefusalsInARowStopTheRunAndHoldNobodyForGood(t *testing.T) {
 	w := newWorld(t)
 	w.syncer.Settings.Workers = 1
 	w.fill(60)
-	w.service.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Status: http.StatusPaymentRequired, Method: http.MethodPost, Path: "/api/customers"})
+	w.service.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Status: http.StatusPaymentRequired, Method: http.MethodPost,
+		Path: "/api/customers"})
 	res := w.run()
 	var refused *syncer.RefusedError
-	if !errors.As(res.Err, &refused) || refused.Status != http.StatusPaymentRequired || res.Outcome != connector.RunIncomplete {
+	if !errors.As(res.Err, &refused) || refused.Status != http.StatusPaymentRequired ||
+		res.Outcome != connector.RunIncomplete {
 		t.Fatalf("the run ended %s: %v; want it incomplete with what was refused", res.Outcome, res.Err)
 	}
 	if n := len(w.bodies(http.MethodPost, "/api/customers")); n > 8 {
@@ -36,7 +38,8 @@ func TestEqualRefusalsInARowStopTheRunAndHoldNobodyForGood(t *testing.T) {
 	w.service.ClearFaults()
 	w.complete(w.run())
 	if got := len(w.byKey()); got != 60 || len(w.attention()) != 0 {
-		t.Errorf("%d customers and %d records for a person after the service takes them again, want 60 and none", got, len(w.attention()))
+		t.Errorf("%d customers and %d records for a person after the service takes them again, want 60 and none", got,
+			len(w.attention()))
 	}
 }
 
@@ -49,7 +52,8 @@ func TestWhatWaitsForItsTurnDoesNotLeaveAfterTheLastRefusal(t *testing.T) {
 	w.slowly(10)
 	w.syncer.Settings.Workers, w.syncer.Settings.Guards.MaxCreates = 64, 100
 	w.fill(60)
-	w.service.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Status: http.StatusPaymentRequired, Method: http.MethodPost, Path: "/api/customers"})
+	w.service.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Status: http.StatusPaymentRequired, Method: http.MethodPost,
+		Path: "/api/customers"})
 	res := w.run()
 	var refused *syncer.RefusedError
 	if !errors.As(res.Err, &refused) {
@@ -62,7 +66,8 @@ func TestWhatWaitsForItsTurnDoesNotLeaveAfterTheLastRefusal(t *testing.T) {
 	w.slowly(0)
 	w.complete(w.run())
 	if got := len(w.byKey()); got != 60 || len(w.attention()) != 0 {
-		t.Errorf("%d customers and %d records for a person after the service takes them again, want 60 and none", got, len(w.attention()))
+		t.Errorf("%d customers and %d records for a person after the service takes them again, want 60 and none", got,
+			len(w.attention()))
 	}
 }
 
@@ -85,7 +90,8 @@ func TestWhatWaitsForItsTurnDoesNotLeaveAfterAnInterruption(t *testing.T) {
 			interrupt()
 		}
 	}
-	res := w.runWith(ctx, syncer.Options{Kind: connector.RunSync, Approve: func(state.Plan) (bool, error) { return true, nil }})
+	res := w.runWith(ctx, syncer.Options{Kind: connector.RunSync,
+		Approve: func(state.Plan) (bool, error) { return true, nil }})
 	if res.Outcome != connector.RunIncomplete || !errors.Is(res.Err, context.Canceled) {
 		t.Errorf("the run ended %s: %v; want it interrupted", res.Outcome, res.Err)
 	}
@@ -110,7 +116,8 @@ func TestRecordsThatAreRefusedForWhatTheySayStopNobodyElse(t *testing.T) {
 	w := newWorld(t)
 	w.syncer.Settings.Workers = 1
 	w.fill(20)
-	w.service.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Status: http.StatusUnprocessableEntity, Method: http.MethodPost, Path: "/api/customers", Count: 10})
+	w.service.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Status: http.StatusUnprocessableEntity,
+		Method: http.MethodPost, Path: "/api/customers", Count: 10})
 	if res := w.run(); res.Err != nil || res.Counts.Failed != 10 || res.Counts.Created != 10 {
 		t.Errorf("counts = %+v, %v; want ten failed and ten created", res.Counts, res.Err)
 	}
@@ -131,7 +138,8 @@ func TestWhatARunLeavesForAPersonCountsInEveryRun(t *testing.T) {
 	w.clock.advance(time.Minute)
 	for range 2 {
 		if res := w.complete(w.run()); res.Attention != 1 || res.Counts.Held != 1 || res.News {
-			t.Errorf("in a later run it counts as %d, %+v, news %t; want once until it is settled, and no news", res.Attention, res.Counts, res.News)
+			t.Errorf("in a later run it counts as %d, %+v, news %t; want once until it is settled, and no news", res.Attention,
+				res.Counts, res.News)
 		}
 	}
 }
@@ -176,7 +184,8 @@ func TestAClockThatIsPutRightMakesNoCustomerMissing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.books.put("A1", "Northwind", "a@example.com")
-	w.service.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Status: http.StatusNotFound, Method: http.MethodGet, Path: "/api/customers/*"})
+	w.service.Inject(sandbox.Fault{Kind: sandbox.ErrorBefore, Status: http.StatusNotFound, Method: http.MethodGet,
+		Path: "/api/customers/*"})
 	w.run() // makes it, and does not find it
 	w.clock.advance(8 * time.Minute)
 	w.run()

@@ -118,7 +118,9 @@ func TestWhatMovesWithEveryUpdateIsLearnt(t *testing.T) {
 	})
 	m.onUpdate = func(id string) { updates[id]++ }
 	edit := func(i int) string {
-		w.books.put(fmt.Sprintf("C%04d", i), fmt.Sprintf("Payer %d, renamed %d", i, updates[w.payer(fmt.Sprintf("C%04d", i)).BillingID]), fmt.Sprintf("payer%d@example.com", i))
+		w.books.put(fmt.Sprintf("C%04d", i),
+			fmt.Sprintf("Payer %d, renamed %d", i, updates[w.payer(fmt.Sprintf("C%04d", i)).BillingID]),
+			fmt.Sprintf("payer%d@example.com", i))
 		w.run()
 		return w.attention()[fmt.Sprintf("C%04d", i)]
 	}
@@ -148,7 +150,8 @@ func TestWhatMovesWithEveryUpdateIsLearnt(t *testing.T) {
 		t.Errorf("attention after a colleague's edit = %q, want foreign_change", got)
 	}
 	rows, err := w.ledger.AttentionOf(t.Context(), "acme", "C0004")
-	if err != nil || len(rows) != 1 || !strings.Contains(rows[0].Detail, "notes") || !strings.Contains(rows[0].Detail, "billing.dialect.read_only") {
+	if err != nil || len(rows) != 1 || !strings.Contains(rows[0].Detail, "notes") ||
+		!strings.Contains(rows[0].Detail, "billing.dialect.read_only") {
 		t.Errorf("told %+v, %v; want the field and the setting", rows, err)
 	}
 }
@@ -211,7 +214,8 @@ func TestAFieldThatTheServiceDoesNotShowIsNamedWithItsSetting(t *testing.T) {
 		t.Errorf("counts = %+v, want one failed", res.Counts)
 	}
 	rows, err := w.ledger.AttentionOf(t.Context(), "acme", "A1")
-	if err != nil || len(rows) != 1 || !strings.Contains(rows[0].Detail, "people[0].name") || !strings.Contains(rows[0].Detail, "person_fields") {
+	if err != nil || len(rows) != 1 || !strings.Contains(rows[0].Detail, "people[0].name") ||
+		!strings.Contains(rows[0].Detail, "person_fields") {
 		t.Errorf("told %+v, %v; want the field and the setting", rows, err)
 	}
 }

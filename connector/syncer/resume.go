@@ -28,13 +28,16 @@ func (r *run) resumeUpdate(ctx context.Context, c state.Change, fetched connecto
 	if err != nil {
 		return err
 	}
-	before, errBefore := r.Billing.MergeDiff(connector.RemoteCustomer{ID: fetched.ID, Raw: c.PreImage}, base, c.Wanted, own)
+	before, errBefore := r.Billing.MergeDiff(connector.RemoteCustomer{ID: fetched.ID, Raw: c.PreImage}, base, c.Wanted,
+		own)
 	now, errNow := r.Billing.MergeDiff(fetched, base, c.Wanted, own)
-	if errBefore != nil || errNow != nil || sameEffect(before, now) { // an incomparable value cannot be merged; merge reports it
+	// an incomparable value cannot be merged; merge reports it
+	if errBefore != nil || errNow != nil || sameEffect(before, now) {
 		return r.merge(ctx, c, fetched)
 	}
-	return r.closeOverwritten(ctx, c, fetched, nil, fmt.Sprintf("The answer to the last update was lost. By now the customer shows neither what was there before it nor what was sent: %s. "+
-		"Somebody changed it meanwhile, so nothing was sent again.", JoinPaths(movedMeanwhile(before, now))))
+	return r.closeOverwritten(ctx, c, fetched, nil,
+		fmt.Sprintf("The answer to the last update was lost. By now the customer shows neither what was there before it nor what was sent: %s. "+
+			"Somebody changed it meanwhile, so nothing was sent again.", JoinPaths(movedMeanwhile(before, now))))
 }
 
 // sameEffect reports whether two lists name the same changes, wherever in a list the

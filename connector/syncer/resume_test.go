@@ -103,7 +103,8 @@ var operations = map[string]operation{
 	"rekey": {
 		begin: func(t *testing.T) (*world, syncer.Connection) {
 			w := withContact(t, "ann@x.example")
-			w.books.putAs("A1", map[string]string{"No": "N7", "Name": "Ann Lee", "Email": "ann@x.example", "Postcode": "LS1 4AP", "Group": "payer"})
+			w.books.putAs("A1", map[string]string{"No": "N7", "Name": "Ann Lee", "Email": "ann@x.example", "Postcode": "LS1 4AP",
+				"Group": "payer"})
 			w.run()
 			w.does(w.move("A1", "A1"))
 			return w, w.connection()
@@ -211,7 +212,8 @@ func (w *world) editOnly(e edit) {
 func TestNoWriteWithoutAnAnswerOverwritesAColleaguesEdit(t *testing.T) {
 	t.Parallel()
 	for name, op := range operations {
-		edits := map[string]edit{"the same field": op.same, "another field": op.other, "the address": address, "not ours": {"notes", `"call after noon"`}, "nobody": {"notes", ""}}
+		edits := map[string]edit{"the same field": op.same, "another field": op.other, "the address": address,
+			"not ours": {"notes", `"call after noon"`}, "nobody": {"notes", ""}}
 		for how, lose := range losses {
 			for what, e := range edits {
 				t.Run(strings.Join([]string{name, how, what}, ", "), func(t *testing.T) {
@@ -274,7 +276,8 @@ func (w *world) expectDoneOrTold(op operation, e edit) {
 	if !done && len(told) == 0 {
 		w.t.Error("the write is not done, and nobody is told")
 	}
-	if e.member == "notes" && (!done || len(told) > 1 || len(told) == 1 && !slices.Contains(slices.Collect(maps.Values(told)), string(op.told))) {
+	if e.member == "notes" &&
+		(!done || len(told) > 1 || len(told) == 1 && !slices.Contains(slices.Collect(maps.Values(told)), string(op.told))) {
 		w.t.Errorf("done: %v; told of %v, want %q", done, told, op.told)
 	}
 }

@@ -40,7 +40,8 @@ func TestAnOutageLeavesTheRunIncompleteAndTheNextOneFinishes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.fill(40)
-	w.service.Inject(sandbox.Fault{Kind: sandbox.Throttled, Method: http.MethodPost, Path: "/api/customers", Skip: 10, RetryAfter: "7200"})
+	w.service.Inject(sandbox.Fault{Kind: sandbox.Throttled, Method: http.MethodPost, Path: "/api/customers", Skip: 10,
+		RetryAfter: "7200"})
 	res := w.run()
 	if res.Outcome != connector.RunIncomplete || connector.FaultOf(res.Err) != connector.FaultThrottled {
 		t.Fatalf("outcome %s, %v; want incomplete and throttled", res.Outcome, res.Err)
@@ -82,7 +83,8 @@ func TestASecondRunOnAConnectionIsRefusedUntilTheFirstEndsOrDies(t *testing.T) {
 		if err := tx.SaveMapping(m.Version(), string(m.Text()), "tester"); err != nil {
 			return err
 		}
-		_, err := tx.OpenRun(state.NewRun{Connection: "acme", Kind: connector.RunSync, Trigger: "manual", Mapping: m.Version(), Holder: "other"})
+		_, err := tx.OpenRun(state.NewRun{Connection: "acme", Kind: connector.RunSync, Trigger: "manual",
+			Mapping: m.Version(), Holder: "other"})
 		return err
 	}); err != nil {
 		t.Fatal(err)
@@ -101,7 +103,8 @@ func TestASecondRunOnAConnectionIsRefusedUntilTheFirstEndsOrDies(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !proves {
-		if _, err := w.syncer.Run(ctx, w.connection(), syncer.Options{Kind: connector.RunSync, Trigger: "manual"}); !errors.As(err, &open) {
+		if _, err := w.syncer.Run(ctx, w.connection(),
+			syncer.Options{Kind: connector.RunSync, Trigger: "manual"}); !errors.As(err, &open) {
 			t.Fatalf("err = %v, want that its lease holds on a server, which cannot know that the other is dead", err)
 		}
 		w.clock.advance(state.Lease)
@@ -130,7 +133,8 @@ func TestACancelledMandateIsNeverReplacedWithoutAPerson(t *testing.T) {
 	if got := w.attention()["A1"]; got != string(connector.ReasonMandateCancelled) {
 		t.Errorf("attention = %q", got)
 	}
-	if _, err := w.syncer.RequestLink(ctx, w.payer("A1"), syncer.Operator{Name: "kim"}); !errors.Is(err, syncer.ErrReasonNeeded) {
+	if _, err := w.syncer.RequestLink(ctx, w.payer("A1"), syncer.Operator{Name: "kim"}); !errors.Is(err,
+		syncer.ErrReasonNeeded) {
 		t.Errorf("err = %v, want ErrReasonNeeded", err)
 	}
 	m, err := w.syncer.RequestLink(ctx, w.payer("A1"), syncer.Operator{Name: "kim", Reason: "new bank account"})
@@ -147,7 +151,8 @@ func TestASigningLinkWhoseAnswerWasLostIsNotAskedForTwice(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.books.put("A1", "Northwind", "a@example.com")
-	w.service.Inject(sandbox.Fault{Kind: sandbox.LostResponse, Method: http.MethodPut, Path: "/api/customers/*/directdebitmandates", Count: 1})
+	w.service.Inject(sandbox.Fault{Kind: sandbox.LostResponse, Method: http.MethodPut,
+		Path: "/api/customers/*/directdebitmandates", Count: 1})
 	w.run()
 	w.run()
 	c := w.byKey()["A1"]
@@ -178,7 +183,8 @@ func TestAnInterruptedRunIsTakenUpByTheNext(t *testing.T) {
 		t.Fatalf("outcome %s, %v; want incomplete and cancelled", res.Outcome, res.Err)
 	}
 	problems, err := w.ledger.RunProblems(t.Context())
-	if want := "it was stopped before its end"; err != nil || len(problems) != 1 || problems[0].Problem != want || problems[0].Reason != want || res.Reason != want {
+	if want := "it was stopped before its end"; err != nil || len(problems) != 1 || problems[0].Problem != want ||
+		problems[0].Reason != want || res.Reason != want {
 		t.Errorf("the run's problem is %+v, %v, and its reason %q; want %q", problems, err, res.Reason, want)
 	}
 	made := w.service.Writes()
@@ -218,7 +224,8 @@ func TestARowThatIsGoneBeforeItWasSentIsForgotten(t *testing.T) {
 	w.books.mu.Lock()
 	w.books.records = w.books.records[1:5]
 	w.books.mu.Unlock()
-	w.books.putAs("C9999", map[string]string{"No": "C0000", "Name": "Takes the key of a row that is gone", "Group": "payer"})
+	w.books.putAs("C9999", map[string]string{"No": "C0000", "Name": "Takes the key of a row that is gone",
+		"Group": "payer"})
 	if res := w.complete(w.run()); res.Counts.Created != 5 || res.Counts.Pulled != 5 {
 		t.Errorf("counts = %+v, want the 5 rows that are there", res.Counts)
 	}

@@ -51,7 +51,8 @@ func TestBadRecordsAreHeldWithASentenceAndTheOthersGoOn(t *testing.T) {
 	w.fill(3)
 	w.books.put("B1", " ", "a@example.com")
 	w.books.put("B2", "Bad E-mail", "not an address")
-	w.books.set(connector.Record{SourceID: "line 9", State: connector.RecordActive, Data: json.RawMessage(`{}`), Problem: "Line 9 has too many columns."})
+	w.books.set(connector.Record{SourceID: "line 9", State: connector.RecordActive, Data: json.RawMessage(`{}`),
+		Problem: "Line 9 has too many columns."})
 	w.books.putAs("X1", map[string]string{"No": "X1", "Name": "Excluded", "Group": "supplier"})
 	res := w.complete(w.run())
 	want := state.Counts{Pulled: 7, Created: 3, Held: 3, Excluded: 1, LinksRequested: 3}
@@ -75,7 +76,8 @@ func TestBadRecordsAreHeldWithASentenceAndTheOthersGoOn(t *testing.T) {
 // covers F02, F03, S3
 func TestALostAnswerIsReplayedWithTheSameBytes(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []sandbox.FaultKind{sandbox.LostResponse, sandbox.LostRequest, sandbox.ErrorAfter, sandbox.ErrorBefore, sandbox.Truncated, sandbox.EmptyBody, sandbox.WrongType, sandbox.HTML} {
+	for _, kind := range []sandbox.FaultKind{sandbox.LostResponse, sandbox.LostRequest, sandbox.ErrorAfter,
+		sandbox.ErrorBefore, sandbox.Truncated, sandbox.EmptyBody, sandbox.WrongType, sandbox.HTML} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
@@ -167,7 +169,8 @@ func TestExistingCustomersAreAdoptedByExactKeyAndNeverByLikeness(t *testing.T) {
 	if c.Name != "Northwind" || !strings.Contains(string(c.Raw), "12345678901234567890") || c.ExternalData["crm"] != "77" {
 		t.Errorf("the adopted customer is %s", c.Raw)
 	}
-	if got := w.attention(); got["A2"] != string(connector.ReasonKeyDoubled) || got["A3"] != string(connector.ReasonLikeness) {
+	if got := w.attention(); got["A2"] != string(connector.ReasonKeyDoubled) ||
+		got["A3"] != string(connector.ReasonLikeness) {
 		t.Errorf("attention = %v", got)
 	}
 	if c, _ := w.service.Customer(alike); c.Name != "Handmade" {
@@ -214,7 +217,8 @@ func TestAPlanAboveTheLimitsWaitsAndApprovalLetsExactlyThatPlanGo(t *testing.T) 
 	}
 	drift := w.runWith(ctx, syncer.Options{Kind: connector.RunSync})
 	if drift.Outcome != connector.RunAwaitingApproval || drift.Counts.Created != 25 {
-		t.Errorf("outcome %s with %+v after the plan drifted, want awaiting approval and the 25 approved creates", drift.Outcome, drift.Counts)
+		t.Errorf("outcome %s with %+v after the plan drifted, want awaiting approval and the 25 approved creates",
+			drift.Outcome, drift.Counts)
 	}
 	w.books.mu.Lock()
 	w.books.records = w.books.records[:25]
@@ -249,7 +253,8 @@ func TestACustomerThatIsGoneIsShownAndNeverMadeAgain(t *testing.T) {
 	if n := w.service.Writes() - before; n != 0 {
 		t.Errorf("%d writes, want none", n)
 	}
-	if got := w.attention(); got["A1"] != string(connector.ReasonCustomerMissing) || got["A2"] != string(connector.ReasonLeftWithMandate) {
+	if got := w.attention(); got["A1"] != string(connector.ReasonCustomerMissing) ||
+		got["A2"] != string(connector.ReasonLeftWithMandate) {
 		t.Errorf("attention = %v", got)
 	}
 }
@@ -275,8 +280,12 @@ func testWhatSomebodyElseChanged(t *testing.T, restored bool) {
 				w.t.Fatal(err)
 			}
 		}, "Northwind"},
-		"a person says to send the record again": {func(w *world, _ string, _ json.RawMessage) { w.retry("A1") }, "Northwind"},
-		"the record changes":                     {func(w *world, _ string, _ json.RawMessage) { w.books.put("A1", "Southwind", "a@example.com") }, "Southwind"},
+		"a person says to send the record again": {func(w *world, _ string, _ json.RawMessage) { w.retry("A1") },
+			"Northwind"},
+		"the record changes": {func(w *world, _ string,
+			_ json.RawMessage) {
+			w.books.put("A1", "Southwind", "a@example.com")
+		}, "Southwind"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -293,7 +302,8 @@ func testWhatSomebodyElseChanged(t *testing.T, restored bool) {
 			}
 			id := w.payer("A1").BillingID
 			c, _ := w.service.Customer(id)
-			if err := w.service.Edit(id, json.RawMessage(strings.Replace(string(c.Raw), "Northwind", "Eastwind", 1))); err != nil {
+			if err := w.service.Edit(id,
+				json.RawMessage(strings.Replace(string(c.Raw), "Northwind", "Eastwind", 1))); err != nil {
 				t.Fatal(err)
 			}
 			for range 2 {
@@ -352,7 +362,8 @@ func TestWhatAMappingDoesNotOwnIsNotTakenForAppliedByAnAdoption(t *testing.T) {
 	w.books.put("A1", "Northwind Ltd", "a@example.com")
 	w.edit("mandate:", "own: [people]\nmandate:")
 	w.complete(w.run())
-	if got := string(w.byKey()["A1"].Raw); !strings.Contains(got, `"name":"Northwind",`) || !strings.Contains(got, "a@example.com") || strings.Contains(got, "LS1 4AP") {
+	if got := string(w.byKey()["A1"].Raw); !strings.Contains(got, `"name":"Northwind",`) ||
+		!strings.Contains(got, "a@example.com") || strings.Contains(got, "LS1 4AP") {
 		t.Errorf("the adopted customer is %s, want its contact and nothing else changed", got)
 	}
 	if res := w.complete(w.run()); res.Counts.Unchanged != 1 {
@@ -361,7 +372,8 @@ func TestWhatAMappingDoesNotOwnIsNotTakenForAppliedByAnAdoption(t *testing.T) {
 
 	w.edit("own: [people]\n", "")
 	w.complete(w.run())
-	if got := string(w.byKey()["A1"].Raw); !strings.Contains(got, `"name":"Northwind Ltd",`) || !strings.Contains(got, "LS1 4AP") {
+	if got := string(w.byKey()["A1"].Raw); !strings.Contains(got, `"name":"Northwind Ltd",`) ||
+		!strings.Contains(got, "LS1 4AP") {
 		t.Errorf("once everything is owned the customer is %s", got)
 	}
 }

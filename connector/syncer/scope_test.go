@@ -24,7 +24,8 @@ const scopedMapping = standardMapping + "scope: tenant\n"
 // another is the books of another organisation on the same account, in a ledger of their own.
 func (w *world) another() *world {
 	w.t.Helper()
-	o := &world{t: w.t, clock: w.clock, service: w.service, books: &books{}, dialect: w.dialect, billing: w.billing, mapping: w.mapping}
+	o := &world{t: w.t, clock: w.clock, service: w.service, books: &books{}, dialect: w.dialect, billing: w.billing,
+		mapping: w.mapping}
 	o.path = filepath.Join(w.t.TempDir(), "other.db")
 	statetest.New(w.t, o.path)
 	o.open()
@@ -79,7 +80,8 @@ func TestEqualNumbersOfTwoOrganisationsAreTwoKeys(t *testing.T) {
 	const n = 30
 	fill := func(b *books, company string) {
 		for i := range n {
-			b.put(fmt.Sprintf("C%04d", i), fmt.Sprintf("%s %d", company, i), fmt.Sprintf("%s%d@example.com", strings.ToLower(company), i))
+			b.put(fmt.Sprintf("C%04d", i), fmt.Sprintf("%s %d", company, i),
+				fmt.Sprintf("%s%d@example.com", strings.ToLower(company), i))
 		}
 	}
 	for name, second := range map[string]func(*world) (*world, string){
@@ -142,7 +144,8 @@ func TestCustomersWithTheOldKeyGetTheirScopeByAPlanThatAPersonApproves(t *testin
 			}
 			w.mapping = scopedMapping
 			res := w.syncs(w.as("acme", "harbour", w.books), false)
-			if res.Outcome != connector.RunAwaitingApproval || !strings.Contains(res.Plan.Limits, "4 customers would get the organisation written beside the key") {
+			if res.Outcome != connector.RunAwaitingApproval ||
+				!strings.Contains(res.Plan.Limits, "4 customers would get the organisation written beside the key") {
 				t.Fatalf("the run ended %s: %q", res.Outcome, res.Plan.Limits)
 			}
 			if diff := cmp.Diff(map[string]int{"": n}, scopes(t, w.service)); diff != "" {
@@ -195,13 +198,15 @@ func TestACustomerWithTheOldKeyIsAdoptedWhenNothingSpeaksAgainstIt(t *testing.T)
 	if p := w.payer("A1"); p.BillingID != ours || p.Key.Scope != "harbour" || p.LinkState != connector.LinkLinked {
 		t.Errorf("the payer of A1 is %+v", p)
 	}
-	if c, _ := w.service.Customer(ours); c.ExternalData["customerNoScope"] != "harbour" || c.ExternalData["crm"] != "77" || !strings.Contains(string(c.Raw), "12345678901234567890") {
+	if c, _ := w.service.Customer(ours); c.ExternalData["customerNoScope"] != "harbour" || c.ExternalData["crm"] != "77" ||
+		!strings.Contains(string(c.Raw), "12345678901234567890") {
 		t.Errorf("the adopted customer is %s", c.Raw)
 	}
 	if p := w.payer("C1"); p.BillingID == "" || p.BillingID == scoped {
 		t.Errorf("the payer of C1 is %+v, want a customer of its own beside the other organisation's", p)
 	}
-	if diff := cmp.Diff(map[string]string{"B1": string(connector.ReasonKeyDisputed), "D1": string(connector.ReasonKeyDisputed)}, w.attention()); diff != "" {
+	if diff := cmp.Diff(map[string]string{"B1": string(connector.ReasonKeyDisputed),
+		"D1": string(connector.ReasonKeyDisputed)}, w.attention()); diff != "" {
 		t.Errorf("people are told (-want +got):\n%s", diff)
 	}
 	for id, raw := range was {
@@ -210,7 +215,8 @@ func TestACustomerWithTheOldKeyIsAdoptedWhenNothingSpeaksAgainstIt(t *testing.T)
 		}
 	}
 	rows, err := w.ledger.AttentionOf(t.Context(), "acme", "B1")
-	if err != nil || len(rows) != 1 || !strings.Contains(rows[0].Detail, theirs+" carries this record's number without an organisation") {
+	if err != nil || len(rows) != 1 ||
+		!strings.Contains(rows[0].Detail, theirs+" carries this record's number without an organisation") {
 		t.Errorf("of B1 people are told %+v, %v", rows, err)
 	}
 	w.say("B1", theirs, state.WordReject)
@@ -227,7 +233,8 @@ func TestAScopeThatNobodyOfUsWroteIsAnotherKey(t *testing.T) {
 	w.books.put("A1", "Northwind", "a@example.com")
 	w.complete(w.run())
 	id := w.payer("A1").BillingID
-	if err := w.service.Edit(id, json.RawMessage(`{"name":"Northwind","externalData":{"customerNo":"A1","customerNoScope":"fjord"}}`)); err != nil {
+	if err := w.service.Edit(id,
+		json.RawMessage(`{"name":"Northwind","externalData":{"customerNo":"A1","customerNoScope":"fjord"}}`)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.syncer.Reconciler.Sweep(t.Context()); err != nil {

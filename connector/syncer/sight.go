@@ -57,7 +57,8 @@ func (r *run) judgeUnseen(ctx context.Context, k *keyKnown, want connector.Custo
 		return err
 	}
 	k.against = against
-	k.facts.Look = protocol.Look{Seq: k.facts.Index.Since, Shows: protocol.Ours, Now: true, Disputed: len(against) > 0 || k.unscoped}
+	k.facts.Look = protocol.Look{Seq: k.facts.Index.Since, Shows: protocol.Ours, Now: true, Disputed: len(against) > 0 ||
+		k.unscoped}
 	return nil
 }
 
@@ -138,7 +139,8 @@ func unseenBy(c state.Candidate, d state.Decision) string {
 
 // asShown reports whether a change about to be sent has exactly the effect shown in its plan. base is our part of the
 // customer. unmoved means the newest read still shows it; a plan without a read relies on this.
-func (r *run) asShown(c state.Change, fetched connector.RemoteCustomer, base *connector.Customer, unmoved bool) (bool, error) {
+func (r *run) asShown(c state.Change, fetched connector.RemoteCustomer, base *connector.Customer, unmoved bool) (bool,
+	error) {
 	if base != nil && unmoved && slices.Equal(connector.Diff(*base, c.Wanted), c.Diff) {
 		return true, nil
 	}

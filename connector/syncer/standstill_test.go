@@ -21,7 +21,8 @@ func mapped(old, with string) string { return strings.Replace(standardMapping, o
 func (w *world) losesPayers(res syncer.Result, why string) state.Plan {
 	w.t.Helper()
 	var stands *syncer.Standstill
-	if res.Outcome != connector.RunIncomplete || !errors.As(res.Err, &stands) || !strings.Contains(res.Err.Error(), why) || stands.Plan.Lost == 0 {
+	if res.Outcome != connector.RunIncomplete || !errors.As(res.Err, &stands) || !strings.Contains(res.Err.Error(), why) ||
+		stands.Plan.Lost == 0 {
 		w.t.Fatalf("the run ended %s: %v; want a standstill for %q", res.Outcome, res.Err, why)
 	}
 	return stands.Plan
@@ -43,11 +44,16 @@ func linked(t *testing.T, n int) *world {
 func TestAMappingEditThatHoldsEverybodyIsAStandstill(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ old, with, why string }{
-		"everybody is unfit":     {"lower(trim(Email))", `'"no address"'`, "50 of 50 payers would be on hold, which leaves none."},
-		"everybody is left out":  {`Group == "payer"`, `Group == "customer"`, "50 of 50 payers would be excluded, which leaves none."},
-		"everybody has one key":  {"customerNo: No", `customerNo: 'No == "" ? No : "1"'`, "50 of 50 payers would be on hold, which leaves none."},
-		"most of them":           {`Group == "payer"`, `No >= "C0045"`, "45 of 50 payers would be excluded (the limit is 10)."},
-		"some are unfit, one is": {"lower(trim(Email))", `'No < "C0011" ? "no address" : lower(trim(Email))'`, "11 of 50 payers would be on hold (the limit is 10)."},
+		"everybody is unfit": {"lower(trim(Email))", `'"no address"'`,
+			"50 of 50 payers would be on hold, which leaves none."},
+		"everybody is left out": {`Group == "payer"`, `Group == "customer"`,
+			"50 of 50 payers would be excluded, which leaves none."},
+		"everybody has one key": {"customerNo: No", `customerNo: 'No == "" ? No : "1"'`,
+			"50 of 50 payers would be on hold, which leaves none."},
+		"most of them": {`Group == "payer"`, `No >= "C0045"`,
+			"45 of 50 payers would be excluded (the limit is 10)."},
+		"some are unfit, one is": {"lower(trim(Email))", `'No < "C0011" ? "no address" : lower(trim(Email))'`,
+			"11 of 50 payers would be on hold (the limit is 10)."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -91,8 +97,10 @@ func TestWhoeverIsLetGoByAPersonStandsInNobodysWay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := linked(t, 50)
-			w.mapping = strings.Replace(mapped(`Group == "payer"`, `No >= "C0045"`), "name: trim(Name)\n", "name: upper(Name)\n", 1)
-			w.losesPayers(w.runWith(t.Context(), syncer.Options{Kind: connector.RunSync, Approve: func(state.Plan) (bool, error) { return false, nil }}), "45 of 50")
+			w.mapping = strings.Replace(mapped(`Group == "payer"`, `No >= "C0045"`), "name: trim(Name)\n", "name: upper(Name)\n",
+				1)
+			w.losesPayers(w.runWith(t.Context(),
+				syncer.Options{Kind: connector.RunSync, Approve: func(state.Plan) (bool, error) { return false, nil }}), "45 of 50")
 			if res := w.complete(approve(w)); res.Counts.Updated != 5 {
 				t.Errorf("%+v, want the updates of the 5 that are left", res.Counts)
 			}
@@ -116,7 +124,8 @@ func TestAStandstillThatLosesMoreIsAnotherOne(t *testing.T) {
 	w.mapping = mapped(`Group == "payer"`, `No >= "C0020"`)
 	first := w.losesPayers(w.sync(), "20 of 50 payers")
 	for i := 20; i < 40; i++ {
-		w.books.set(connector.Record{SourceID: fmt.Sprintf("C%04d", i), State: connector.RecordArchived, Data: json.RawMessage(`{}`)})
+		w.books.set(connector.Record{SourceID: fmt.Sprintf("C%04d", i), State: connector.RecordArchived,
+			Data: json.RawMessage(`{}`)})
 	}
 	second := w.losesPayers(w.sync(), "40 of 50 payers")
 	if first.ID == second.ID {
@@ -151,7 +160,9 @@ func TestAnEditThatTakesTooManyInCanBeTakenBack(t *testing.T) {
 	t.Parallel()
 	w := linked(t, 20)
 	for i := range 60 {
-		w.books.putAs(fmt.Sprintf("S%03d", i), map[string]string{"No": fmt.Sprint("S", i), "Name": fmt.Sprint("Supplier ", i), "Email": fmt.Sprintf("s%d@example.com", i), "Group": "supplier"})
+		w.books.putAs(fmt.Sprintf("S%03d", i),
+			map[string]string{"No": fmt.Sprint("S", i), "Name": fmt.Sprint("Supplier ", i),
+				"Email": fmt.Sprintf("s%d@example.com", i), "Group": "supplier"})
 	}
 	w.complete(w.sync())
 	w.mapping = mapped("include: Group == \"payer\"\n", "")
@@ -209,7 +220,8 @@ func TestASourceThatArchivesMostRecordsIsAStandstill(t *testing.T) {
 	t.Parallel()
 	w := linked(t, 50)
 	for i := range 30 {
-		w.books.set(connector.Record{SourceID: fmt.Sprintf("C%04d", i), State: connector.RecordArchived, Data: json.RawMessage(`{}`)})
+		w.books.set(connector.Record{SourceID: fmt.Sprintf("C%04d", i), State: connector.RecordArchived,
+			Data: json.RawMessage(`{}`)})
 	}
 	before := w.service.Writes()
 	plan := w.sync()
@@ -224,7 +236,8 @@ func TestASourceThatArchivesMostRecordsIsAStandstill(t *testing.T) {
 func TestAStandstillCannotBeRejectedOrApprovedInPart(t *testing.T) {
 	t.Parallel()
 	w := linked(t, 50)
-	w.mapping = strings.Replace(mapped(`Group == "payer"`, `No >= "C0045"`), "name: trim(Name)\n", "name: upper(Name)\n", 1)
+	w.mapping = strings.Replace(mapped(`Group == "payer"`, `No >= "C0045"`), "name: trim(Name)\n", "name: upper(Name)\n",
+		1)
 	plan := w.losesPayers(w.sync(), "45 of 50")
 	var ids []int64
 	for _, c := range w.planned(&plan) {
@@ -239,7 +252,8 @@ func TestAStandstillCannotBeRejectedOrApprovedInPart(t *testing.T) {
 		}
 	}
 	w.approve(plan.ID)
-	if err := w.ledger.Do(t.Context(), func(tx *state.Tx) error { return tx.Reject(plan.ID, "tester", "after all") }); err != nil {
+	if err := w.ledger.Do(t.Context(),
+		func(tx *state.Tx) error { return tx.Reject(plan.ID, "tester", "after all") }); err != nil {
 		t.Errorf("what was approved by mistake cannot be stopped: %v", err)
 	}
 	if res := w.sync(); res.Counts.Updated != 0 {

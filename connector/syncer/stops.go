@@ -69,8 +69,10 @@ func (r *run) sameBooks(tx *state.Tx) (stops []state.CreateStop, err error) {
 	ours := state.Books{Connection: r.conn.Name, Kind: r.conn.Info.Kind, Tenant: r.conn.Info.Tenant}
 	others, records, err := tx.OtherBooks(r.conn.Name)
 	for _, o := range others {
-		if (o.Records >= sameBooksRecords || o.Records*sameBooksShare >= records) && !r.Settings.areTwoCompanies(ours, o.Books) {
-			stops = append(stops, state.CreateStop{Connection: r.conn.Name, Cause: state.CauseSameBooks, Other: o.Connection, Customers: o.Records})
+		if (o.Records >= sameBooksRecords || o.Records*sameBooksShare >= records) &&
+			!r.Settings.areTwoCompanies(ours, o.Books) {
+			stops = append(stops, state.CreateStop{Connection: r.conn.Name, Cause: state.CauseSameBooks, Other: o.Connection,
+				Customers: o.Records})
 		}
 	}
 	return stops, err

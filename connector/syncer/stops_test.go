@@ -43,10 +43,12 @@ func TestTheFirstRunCreatesNobodyUntilMatchingIsFinished(t *testing.T) {
 	if res.Outcome != connector.RunAwaitingApproval || res.Counts.Created != 0 || w.payer("C0").BillingID != linked {
 		t.Fatalf("%s with %+v; want a run that waits, with C0 linked and nobody created", res.Outcome, res.Counts)
 	}
-	if p := w.preview(syncer.PreviewOptions{}); p.Creates != 5 || len(p.Stops) != 1 || p.Stops[0].Text() != res.Plan.Limits {
+	if p := w.preview(syncer.PreviewOptions{}); p.Creates != 5 || len(p.Stops) != 1 ||
+		p.Stops[0].Text() != res.Plan.Limits {
 		t.Errorf("a preview of %d creates says %+v, and the plan %q", p.Creates, p.Stops, res.Plan.Limits)
 	}
-	if !strings.Contains(res.Plan.Limits, "41 customers exist in the billing service that belong to no record yet") || res.Plan.Creates != 5 {
+	if !strings.Contains(res.Plan.Limits, "41 customers exist in the billing service that belong to no record yet") ||
+		res.Plan.Creates != 5 {
 		t.Errorf("the plan of %d creates waits because %q", res.Plan.Creates, res.Plan.Limits)
 	}
 
@@ -58,7 +60,9 @@ func TestTheFirstRunCreatesNobodyUntilMatchingIsFinished(t *testing.T) {
 	if err != nil || len(waiting) != 1 || !waiting[0].WaitsForDecision() {
 		t.Fatalf("%+v waits: %v", waiting, err)
 	}
-	if err := w.ledger.Do(t.Context(), func(tx *state.Tx) error { return tx.Approve(waiting[0].ID, "tester") }); err == nil || !strings.Contains(err.Error(), "until matching is finished") {
+	if err := w.ledger.Do(t.Context(),
+		func(tx *state.Tx) error { return tx.Approve(waiting[0].ID, "tester") }); err == nil ||
+		!strings.Contains(err.Error(), "until matching is finished") {
 		t.Errorf("an approval of creates alone says %v", err)
 	}
 
@@ -135,7 +139,8 @@ func TestAPlanIsApprovedWithoutItsStoppedCreates(t *testing.T) {
 		w.books.put(fmt.Sprintf("C%d", i), fmt.Sprintf("Payer %d", i), fmt.Sprintf("p%d@example.com", i))
 	}
 	res, changes := w.plan()
-	if !strings.Contains(res.Plan.Limits, "would be sent, signing links included") || !strings.Contains(res.Plan.Limits, "until matching is finished") {
+	if !strings.Contains(res.Plan.Limits, "would be sent, signing links included") ||
+		!strings.Contains(res.Plan.Limits, "until matching is finished") {
 		t.Fatalf("the plan waits because %q", res.Plan.Limits)
 	}
 	var create int64
@@ -145,7 +150,10 @@ func TestAPlanIsApprovedWithoutItsStoppedCreates(t *testing.T) {
 		}
 	}
 	do := func(f func(*state.Tx) error) error { return w.ledger.Do(t.Context(), f) }
-	if err := do(func(tx *state.Tx) error { return tx.ApproveSome(res.Plan.ID, []int64{create}, "tester", "one") }); err == nil || !strings.Contains(err.Error(), "until matching is finished") {
+	if err := do(func(tx *state.Tx) error {
+		return tx.ApproveSome(res.Plan.ID, []int64{create}, "tester",
+			"one")
+	}); err == nil || !strings.Contains(err.Error(), "until matching is finished") {
 		t.Errorf("approving a create says %v", err)
 	}
 	if err := do(func(tx *state.Tx) error { return tx.Approve(res.Plan.ID, "tester") }); err != nil {
@@ -155,7 +163,8 @@ func TestAPlanIsApprovedWithoutItsStoppedCreates(t *testing.T) {
 	if err != nil || len(waiting) != 1 || !waiting[0].WaitsForDecision() {
 		t.Fatalf("after the approval %+v waits: %v", waiting, err)
 	}
-	if res := w.runWith(t.Context(), syncer.Options{Kind: connector.RunSync}); res.Counts.Adopted != 1 || res.Counts.Created != 0 {
+	if res := w.runWith(t.Context(), syncer.Options{Kind: connector.RunSync}); res.Counts.Adopted != 1 ||
+		res.Counts.Created != 0 {
 		t.Errorf("%+v; want the adoption sent, and no create", res.Counts)
 	}
 
@@ -183,12 +192,13 @@ func TestANewConnectionStopsWhereItsRecordsLookLikeThePayersOfAnother(t *testing
 		organisation string
 		stopped      bool
 	}{
-		"all records are shared":                                    {12, 0, nil, "", true},
-		"two of many records are shared":                            {2, 28, nil, "", true},
-		"one of ten records is shared":                              {1, 9, nil, "", true},
-		"one of many records is shared":                             {1, 28, nil, "", false},
-		"none is shared":                                            {0, 12, nil, "", false},
-		"the configuration names another organisation":              {12, 0, map[string]string{"before": "old", "acme": "new"}, "new", false},
+		"all records are shared":         {12, 0, nil, "", true},
+		"two of many records are shared": {2, 28, nil, "", true},
+		"one of ten records is shared":   {1, 9, nil, "", true},
+		"one of many records is shared":  {1, 28, nil, "", false},
+		"none is shared":                 {0, 12, nil, "", false},
+		"the configuration names another organisation": {12, 0,
+			map[string]string{"before": "old", "acme": "new"}, "new", false},
 		"the other organisation's connection is configured no more": {12, 0, map[string]string{"acme": "new"}, "new", true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -210,13 +220,16 @@ func TestANewConnectionStopsWhereItsRecordsLookLikeThePayersOfAnother(t *testing
 				}
 				return
 			}
-			if res.Counts.Created != 0 || !strings.Contains(res.Plan.Limits, connector.Plural(c.shared, "record")+" of acme look") || !strings.Contains(res.Plan.Limits, "if these are another company's, say so") {
+			if res.Counts.Created != 0 ||
+				!strings.Contains(res.Plan.Limits, connector.Plural(c.shared, "record")+" of acme look") ||
+				!strings.Contains(res.Plan.Limits, "if these are another company's, say so") {
 				t.Fatalf("%d were created, and the plan waits because %q", res.Counts.Created, res.Plan.Limits)
 			}
 			decide := func(f func(*state.Tx, state.ConnectionDecision) error) {
 				t.Helper()
 				if err := w.ledger.Do(t.Context(), func(tx *state.Tx) error {
-					return f(tx, state.ConnectionDecision{Old: "before", New: "acme", Decision: state.BooksSeparate, Actor: "tester", Reason: "the sister company"})
+					return f(tx, state.ConnectionDecision{Old: "before", New: "acme", Decision: state.BooksSeparate, Actor: "tester",
+						Reason: "the sister company"})
 				}); err != nil {
 					t.Fatal(err)
 				}

@@ -46,15 +46,20 @@ type Billing interface {
 	SearchCustomers(ctx context.Context, text string) ([]connector.RemoteCustomer, error)
 	// MergeCustomer puts want into what was fetched and reports whether anything
 	// of ours differs.
-	MergeCustomer(fetched connector.RemoteCustomer, last *connector.Customer, want connector.Customer, own []string) (body json.RawMessage, changed bool, err error)
+	MergeCustomer(fetched connector.RemoteCustomer, last *connector.Customer, want connector.Customer,
+		own []string) (body json.RawMessage, changed bool, err error)
 	// MergeDiff lists the changes of MergeCustomer, before and after.
-	MergeDiff(fetched connector.RemoteCustomer, last *connector.Customer, want connector.Customer, own []string) ([]connector.FieldChange, error)
+	MergeDiff(fetched connector.RemoteCustomer, last *connector.Customer, want connector.Customer,
+		own []string) ([]connector.FieldChange, error)
 	// Drift lists the differences of a customer from want, with the paths of want. From is the customer's value.
-	Drift(fetched connector.RemoteCustomer, last *connector.Customer, want connector.Customer, own []string) ([]connector.FieldChange, error)
+	Drift(fetched connector.RemoteCustomer, last *connector.Customer, want connector.Customer,
+		own []string) ([]connector.FieldChange, error)
 	// ReleaseCustomer returns the update that reverts ours, and removes our keys from the customer.
-	ReleaseCustomer(fetched connector.RemoteCustomer, writes []connector.Written, keys map[string]string) (connector.Release, error)
+	ReleaseCustomer(fetched connector.RemoteCustomer, writes []connector.Written,
+		keys map[string]string) (connector.Release, error)
 	// ForeignChanges lists the foreign paths with different values in two readings.
-	ForeignChanges(before, after json.RawMessage, last *connector.Customer, want connector.Customer, own []string) ([]string, error)
+	ForeignChanges(before, after json.RawMessage, last *connector.Customer, want connector.Customer,
+		own []string) ([]string, error)
 	// Others lists the kinds of foreign members on a customer.
 	Others(raw json.RawMessage, last *connector.Customer, want connector.Customer, own []string) ([]string, error)
 	// UpdateWay says how updates are written, as text.
@@ -74,21 +79,26 @@ type Connection struct {
 	TwoWay TwoWay // what is sent where the service has an accounting connection of its own; "" for auto
 	Native string // what the service calls the kind of the books in externalData; "" for books that it knows no kind of
 
-	FullEvery time.Duration // how old the last reading of everything may be; 0 for any age; a snapshot is always read whole
+	// how old the last reading of everything may be; 0 for any age; a snapshot is always read whole
+	FullEvery time.Duration
 }
 
 // Settings are the operator's choices for all runs.
 type Settings struct {
-	Workers     int                               // concurrent changes; the transport limits the requests in flight
-	Configured  map[string]string                 // the organisation that the configuration names for each connection, "" for none; nil where nothing is known
-	Guards      Guards                            // the limits of a plan without approval
-	Adopt       Adoption                          // the treatment of similar customers
-	ProbeAfter  time.Duration                     // how long this run's own list is valid before a create; default 15 min
-	Overlap     time.Duration                     // how far a reading position is set back; default 5 min (accounting/README.md)
-	SameMandate bool                              // asking for a link again gives the same mandate while it waits for a signature, so a lost link is fetched again
+	Workers int // concurrent changes; the transport limits the requests in flight
+	// the organisation that the configuration names for each connection, "" for none; nil where nothing is known
+	Configured map[string]string
+	Guards     Guards        // the limits of a plan without approval
+	Adopt      Adoption      // the treatment of similar customers
+	ProbeAfter time.Duration // how long this run's own list is valid before a create; default 15 min
+	// how far a reading position is set back; default 5 min (accounting/README.md)
+	Overlap time.Duration
+	// asking for a link again gives the same mandate while it waits for a signature, so a lost link is fetched again
+	SameMandate bool
 	NotCarried  func(connector.Customer) []string // paths without a place in a new customer of the service; may be nil
-	Grace       time.Duration                     // how long requests in flight may finish after an interruption; default 20 s
-	LeaveWithin time.Duration                     // how long after its freeze in a group a request may leave; default 30 s
+	// how long requests in flight may finish after an interruption; default 20 s
+	Grace       time.Duration
+	LeaveWithin time.Duration // how long after its freeze in a group a request may leave; default 30 s
 }
 
 // again returns the effect of a repeated link request.
@@ -129,8 +139,10 @@ type Options struct {
 	Opened   func(run int64)                             // told the run's number before anything is done; nil for nobody
 	Progress func(Progress)                              // told how far the run is; nil for nobody
 	Decided  func(run int64, d state.Decision)           // receives the decision on each planned record; may be nil
-	Failed   func(FailedChange)                          // called for each failed change, from several goroutines at once; may be nil
-	Only     string                                      // the source id of the one record of which planned changes are sent; "" for all
+	// called for each failed change, from several goroutines at once; may be nil
+	Failed func(FailedChange)
+	// the source id of the one record of which planned changes are sent; "" for all
+	Only string
 }
 
 // FailedChange is a change with an error.
@@ -155,21 +167,26 @@ type Result struct {
 	Kind       connector.RunKind    `json:"kind"`
 	Outcome    connector.RunOutcome `json:"outcome"`
 	Counts     state.Counts         `json:"counts"`
-	Attention  int                  `json:"attention"` // the connection's records with findings, in each run until they are settled
-	News       bool                 `json:"news"`      // it has findings that the run before had not
-	Plan       *state.Plan          `json:"plan,omitempty"`
-	Proof      connector.Proof      `json:"proof,omitzero"`    // of the read of the source; zero when it was not complete
-	RetryAt    time.Time            `json:"retry_at,omitzero"` // when a throttled run, or one with waiting payers, may continue
-	Note       string               `json:"note,omitempty"`    // notes for a person on a finished run
-	Left       string               `json:"left,omitempty"`    // the unfinished work of an incomplete run without an error, in words
-	Problem    string               `json:"problem,omitempty"` // Err in words
-	Reason     string               `json:"reason,omitempty"`  // why it is incomplete, in the words of log and status; "" for another outcome
-	Err        error                `json:"-"`                 // the cause of an early end; nil if it finished
+	// the connection's records with findings, in each run until they are settled
+	Attention int             `json:"attention"`
+	News      bool            `json:"news"` // it has findings that the run before had not
+	Plan      *state.Plan     `json:"plan,omitempty"`
+	Proof     connector.Proof `json:"proof,omitzero"` // of the read of the source; zero when it was not complete
+	// when a throttled run, or one with waiting payers, may continue
+	RetryAt time.Time `json:"retry_at,omitzero"`
+	Note    string    `json:"note,omitempty"` // notes for a person on a finished run
+	// the unfinished work of an incomplete run without an error, in words
+	Left    string `json:"left,omitempty"`
+	Problem string `json:"problem,omitempty"` // Err in words
+	// why it is incomplete, in the words of log and status; "" for another outcome
+	Reason string `json:"reason,omitempty"`
+	Err    error  `json:"-"` // the cause of an early end; nil if it finished
 }
 
 // AwaitsApproval reports whether the run's plan waits for a person.
 func (r Result) AwaitsApproval() bool {
-	return r.Outcome == connector.RunAwaitingApproval || r.Kind == connector.RunPlan && r.Err == nil && r.Plan != nil && r.Plan.State == state.PlanWaiting
+	return r.Outcome == connector.RunAwaitingApproval || r.Kind == connector.RunPlan && r.Err == nil && r.Plan != nil &&
+		r.Plan.State == state.PlanWaiting
 }
 
 // Run makes one run of a connection. The error is nil for every run opened and closed, including failed runs: see
@@ -265,7 +282,8 @@ func (s *Syncer) begin(ctx context.Context, conn Connection, opts Options) (*run
 // open opens a run. If the connection's lock proves it, a run still open in the ledger belongs to a dead process.
 // Otherwise its lease decides. Without the lock and without such a run, open returns errNoRun.
 func (s *Syncer) open(ctx context.Context, conn Connection, opts Options, lock *state.Lock) (*run, error) {
-	r := &run{Syncer: s, conn: conn, opts: opts, started: s.Ledger.Now(), opened: connector.OfThisMachine(), made: connector.NewIDs(), met: connector.NewIDs(), first: &firstPass{closed: true}}
+	r := &run{Syncer: s, conn: conn, opts: opts, started: s.Ledger.Now(), opened: connector.OfThisMachine(),
+		made: connector.NewIDs(), met: connector.NewIDs(), first: &firstPass{closed: true}}
 	return r, s.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
 		if err := tx.TakeAccount(s.Account, opts.Actor); err != nil {
 			return err

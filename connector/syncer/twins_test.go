@@ -24,7 +24,8 @@ var leave = map[string]func(*world, string){
 		w.books.set(connector.Record{SourceID: id, State: connector.RecordArchived})
 	},
 	"it is excluded": func(w *world, id string) {
-		w.books.putAs(id, map[string]string{"No": id, "Name": "Northwind Ltd", "Email": "ann@northwind.example", "Postcode": "LS1 4AP", "Group": "left"})
+		w.books.putAs(id, map[string]string{"No": id, "Name": "Northwind Ltd", "Email": "ann@northwind.example",
+			"Postcode": "LS1 4AP", "Group": "left"})
 	},
 }
 
@@ -214,7 +215,8 @@ func TestADoubleEntryThatIsMendedInTheBooksIsSent(t *testing.T) {
 func TestWhatIsNoDoubleEntryIsCreated(t *testing.T) {
 	t.Parallel()
 	put := func(w *world, no, postcode string) {
-		w.books.putAs(no, map[string]string{"No": no, "Name": "Northwind Ltd", "Email": "ann@northwind.example", "Postcode": postcode, "Group": "payer"})
+		w.books.putAs(no, map[string]string{"No": no, "Name": "Northwind Ltd", "Email": "ann@northwind.example",
+			"Postcode": postcode, "Group": "payer"})
 	}
 	for name, fill := range map[string]func(*world){
 		"a customer with many accounts": func(w *world) {
@@ -249,14 +251,16 @@ func TestWhoeverLivesInOtherBooksIsShown(t *testing.T) {
 	t.Parallel()
 	w := enough(t)
 	other, conn := &books{}, w.connection()
-	m, err := mapping.Load("mapping.yaml", []byte(strings.ReplaceAll(standardMapping, "customerNo", "debtorNo")), other.info())
+	m, err := mapping.Load("mapping.yaml", []byte(strings.ReplaceAll(standardMapping, "customerNo", "debtorNo")),
+		other.info())
 	if err != nil {
 		t.Fatal(err)
 	}
 	conn.Name, conn.Source, conn.Mapping = "beta", other, m
 	other.put("D1", "Northwind Ltd", "ann@northwind.example")
 	run := func() syncer.Result {
-		res, err := w.syncer.Run(t.Context(), conn, syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test"})
+		res, err := w.syncer.Run(t.Context(), conn,
+			syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -266,7 +270,8 @@ func TestWhoeverLivesInOtherBooksIsShown(t *testing.T) {
 		t.Errorf("%+v, %d alike; want D1 created and told", res.Counts, res.Plan.Alike)
 	}
 	found, err := w.ledger.Lookalikes(t.Context(), "beta", "D1")
-	if err != nil || len(found) != 1 || found[0].Connection != "acme" || found[0].SourceID != "A1" || !found[0].Name || !found[0].Email {
+	if err != nil || len(found) != 1 || found[0].Connection != "acme" || found[0].SourceID != "A1" || !found[0].Name ||
+		!found[0].Email {
 		t.Errorf("D1 looks like %+v, %v", found, err)
 	}
 	w.books.put("B1", "Bridge Cafe", "bo@bridge.example")
@@ -285,7 +290,8 @@ func TestWhoeverLivesInOtherBooksIsShown(t *testing.T) {
 func TestAPlanThatWaitsIsLookedAtAgainWhenAPayerLeaves(t *testing.T) {
 	t.Parallel()
 	w := enough(t)
-	w.books.putAs("A2", map[string]string{"No": "A2", "Name": "Northwind Ltd", "Email": "other@northwind.example", "Postcode": "LS1 4AP", "Group": "payer"})
+	w.books.putAs("A2", map[string]string{"No": "A2", "Name": "Northwind Ltd", "Email": "other@northwind.example",
+		"Postcode": "LS1 4AP", "Group": "payer"})
 	w.syncer.Settings.Guards.MaxCreates = 0
 	w.awaits(w.sync(), 0)
 	leave["it is archived"](w, "A1")
@@ -309,7 +315,8 @@ func TestAPayerOfAnEarlierVersionIsKnownWhenItIsRenumbered(t *testing.T) {
 	was := found[0].Applied
 	b.books[found[0].Connection].put("G9", was.Name, was.People[0].Email)
 	b.run(1)
-	if got := b.told(); got["G1"] != string(connector.ReasonLeftWithMandate) || got["G9"] != string(connector.ReasonRenumbered) {
+	if got := b.told(); got["G1"] != string(connector.ReasonLeftWithMandate) ||
+		got["G9"] != string(connector.ReasonRenumbered) {
 		t.Errorf("people are told of G1 %q, of G9 %q", got["G1"], got["G9"])
 	}
 }

@@ -130,9 +130,12 @@ func (r *run) isEcho(c state.Change, fetched connector.RemoteCustomer, base *con
 // Evidence describes the evidence for the service's own connection to an accounting system.
 func Evidence(known state.TwoWay) string {
 	if known.Echoes > 0 {
-		return fmt.Sprintf("changes of %s were on their customers before payersync had sent them", connector.Plural(known.Echoes, "record"))
+		return fmt.Sprintf("changes of %s were on their customers before payersync had sent them",
+			connector.Plural(known.Echoes, "record"))
 	}
-	return fmt.Sprintf("%s a key of this kind of accounting system that payersync did not write", connector.Plural(known.Customers, "customer")+map[bool]string{true: " carries", false: " carry"}[known.Customers == 1])
+	return fmt.Sprintf("%s a key of this kind of accounting system that payersync did not write",
+		connector.Plural(known.Customers, "customer")+map[bool]string{true: " carries",
+			false: " carry"}[known.Customers == 1])
 }
 
 // saysLinkOnly describes a connection with links only, the reason, and the alternatives.
@@ -141,13 +144,15 @@ func saysLinkOnly(known state.TwoWay) string {
 	if known.Found.IsZero() {
 		return does + "That is so by connections[].two_way: link_only."
 	}
-	return fmt.Sprintf("The billing service has its own connection to this accounting system: %s. %s"+WayOutOfTwoWay, Evidence(known), does)
+	return fmt.Sprintf("The billing service has its own connection to this accounting system: %s. %s"+WayOutOfTwoWay,
+		Evidence(known), does)
 }
 
 // withheld returns a decision without its customer change, with the explanation, for a connection with links only.
 func (r *run) withheld(d state.Decision, does, next string) state.Decision {
 	d.Customer, d.Facts = nil, d.Facts.WithheldUpdates()
-	return d.Because(connector.ReasonTwoWay, strings.TrimSpace(fmt.Sprintf("%s is withheld, because this connection links only. %s", does, next)))
+	return d.Because(connector.ReasonTwoWay,
+		strings.TrimSpace(fmt.Sprintf("%s is withheld, because this connection links only. %s", does, next)))
 }
 
 // linkNew is the decision on a new payer for a connection with links only: it links a customer with the payer's key
@@ -166,7 +171,8 @@ func (r *run) linkNew(d state.Decision, k keyKnown) state.Decision {
 	}
 	next := ""
 	if r.conn.Native != "" && k.key.Name != r.conn.Native {
-		next = fmt.Sprintf("If the service has made the customer itself, a mapping whose key is called %s finds it.", r.conn.Native)
+		next = fmt.Sprintf("If the service has made the customer itself, a mapping whose key is called %s finds it.",
+			r.conn.Native)
 	}
 	return r.withheld(d, "Creating the customer", next)
 }

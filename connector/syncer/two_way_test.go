@@ -54,7 +54,8 @@ func (w *world) twoWay() state.TwoWay {
 // customersWritten counts the requests that would create or change a customer.
 func (w *world) customersWritten() (n int) {
 	for _, r := range w.service.Requests() {
-		if r.Method != "GET" && strings.HasPrefix(r.Path, "/api/customers") && !strings.HasSuffix(r.Path, "/directdebitmandates") {
+		if r.Method != "GET" && strings.HasPrefix(r.Path, "/api/customers") &&
+			!strings.HasSuffix(r.Path, "/directdebitmandates") {
 			n++
 		}
 	}
@@ -76,13 +77,16 @@ func TestBesideTheServicesOwnConnectionCustomersAreLinkedAndNothingElse(t *testi
 			w.books.put("B1", "Southwind", "b@example.com")
 			res := w.xero(syncer.TwoWayAuto)
 			told := res.Note
-			if !strings.Contains(told, "1 customer carries a key of this kind of accounting system that payersync did not write") || !strings.Contains(told, "connections[].two_way") {
+			if !strings.Contains(told,
+				"1 customer carries a key of this kind of accounting system that payersync did not write") ||
+				!strings.Contains(told, "connections[].two_way") {
 				t.Errorf("the run says %q", told)
 			}
 			w.books.put("A1", "Northwind Renamed", "new@example.com")
 			w.clock.advance(time.Hour)
 			w.xero(syncer.TwoWayAuto)
-			if n := w.customersWritten(); n != 0 || len(w.service.Customers()) != 1 || w.service.Customers()[0].Name != "Northwind" {
+			if n := w.customersWritten(); n != 0 || len(w.service.Customers()) != 1 ||
+				w.service.Customers()[0].Name != "Northwind" {
 				t.Errorf("%d writes; %d customers, theirs is\n%s", n, len(w.service.Customers()), w.raw(theirs))
 			}
 			if p := w.payer("A1"); p.BillingID != theirs {
@@ -103,7 +107,8 @@ func TestBesideTheServicesOwnConnectionCustomersAreLinkedAndNothingElse(t *testi
 				named = append(named, c.Name)
 			}
 			slices.Sort(named)
-			if got := w.attention(); !slices.Equal(named, []string{"Northwind Renamed", "Southwind"}) || len(got) != 0 || w.twoWay().LinkOnly {
+			if got := w.attention(); !slices.Equal(named, []string{"Northwind Renamed", "Southwind"}) || len(got) != 0 ||
+				w.twoWay().LinkOnly {
 				t.Errorf("customers %q, attention %v, %+v", named, got, w.twoWay())
 			}
 			w.books.put("B1", "Southwind Renamed", "b@example.com")
@@ -192,7 +197,8 @@ func TestOurOwnPairsShowNothingNeitherAfterAnUpgradeNorAfterARestore(t *testing.
 			for _, c := range w.service.Customers() {
 				names[c.Name] = true
 			}
-			if known := w.twoWay(); known.LinkOnly || !known.Found.IsZero() || len(w.service.Customers()) != 3 || !names["Northwind Renamed"] {
+			if known := w.twoWay(); known.LinkOnly || !known.Found.IsZero() || len(w.service.Customers()) != 3 ||
+				!names["Northwind Renamed"] {
 				t.Errorf("the ledger knows %+v; customers %v", known, names)
 			}
 		})
@@ -291,7 +297,8 @@ func TestChangesThatOthersCarryFirstShowAConnectionOfTheServicesOwn(t *testing.T
 			w.rename(tt.records, "Renamed again")
 			before := w.customersWritten()
 			res := w.xero(syncer.TwoWayAuto)
-			if known := w.twoWay(); known.LinkOnly != tt.linkOnly || tt.linkOnly && (known.Echoes != tt.carried || !strings.Contains(res.Note, "before payersync had sent them")) {
+			if known := w.twoWay(); known.LinkOnly != tt.linkOnly || tt.linkOnly &&
+				(known.Echoes != tt.carried || !strings.Contains(res.Note, "before payersync had sent them")) {
 				t.Errorf("it is known as %+v, and the run says %q", known, res.Note)
 			}
 			if wrote := w.customersWritten() - before; (wrote == 0) != tt.linkOnly {

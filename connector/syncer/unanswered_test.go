@@ -121,7 +121,8 @@ func TestACreateWhoseKeyWasDoubledBeforeItWasAnsweredKeepsItsBytes(t *testing.T)
 	w.service.Inject(sandbox.Fault{Kind: sandbox.LostRequest, Method: http.MethodPost, Path: "/api/customers", Count: 2})
 	w.run()
 	ids := []string{
-		w.add(`{"name":"Typed By Hand","externalData":{"customerNo":"A1"}}`), w.add(`{"name":"Typed Again","externalData":{"customerNo":"A1"}}`),
+		w.add(`{"name":"Typed By Hand","externalData":{"customerNo":"A1"}}`),
+		w.add(`{"name":"Typed Again","externalData":{"customerNo":"A1"}}`),
 	}
 	w.clock.advance(time.Hour)
 	w.run()

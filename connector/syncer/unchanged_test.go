@@ -22,7 +22,10 @@ func rowsWorld(t *testing.T, records int) *world {
 	t.Helper()
 	w := newWorld(t)
 	for i := range records {
-		w.books.putAs(fmt.Sprintf("R%05d", i), map[string]string{"No": fmt.Sprintf("R%05d", i), "Name": fmt.Sprintf("Name %d", i), "Email": fmt.Sprintf("a%d@example.com", i), "Postcode": "LS1 4AP", "Group": map[bool]string{true: "payer", false: "supplier"}[i < 10]})
+		w.books.putAs(fmt.Sprintf("R%05d", i),
+			map[string]string{"No": fmt.Sprintf("R%05d", i), "Name": fmt.Sprintf("Name %d", i),
+				"Email": fmt.Sprintf("a%d@example.com", i), "Postcode": "LS1 4AP",
+				"Group": map[bool]string{true: "payer", false: "supplier"}[i < 10]})
 	}
 	for range 2 {
 		w.complete(w.run())
@@ -45,7 +48,8 @@ func TestAReadingOfRecordsThatDidNotChangeWritesAsMuchForManyAsForFew(t *testing
 				w := rowsWorld(t, records)
 				w.complete(read(w))
 				written := statetest.CountWrites(w.t, w.path)
-				if res := w.complete(read(w)); res.Counts.Pulled != records || res.Counts.Unchanged != 10 || res.Counts.Excluded != records-10 {
+				if res := w.complete(read(w)); res.Counts.Pulled != records || res.Counts.Unchanged != 10 ||
+					res.Counts.Excluded != records-10 {
 					t.Errorf("the run counts %+v of %d records", res.Counts, records)
 				}
 				got := written()
@@ -75,7 +79,8 @@ func TestARunThatDiesAtAnyCommitTakesNobodyForGoneWhoIsThere(t *testing.T) {
 	w := newWorld(t)
 	put := func(i int, name string) {
 		no := fmt.Sprintf("R%05d", i)
-		w.books.putAs(no, map[string]string{"No": no, "Name": name, "Email": no + "@example.com", "Postcode": "LS1 4AP", "Group": map[bool]string{true: "payer", false: "supplier"}[i < 3]})
+		w.books.putAs(no, map[string]string{"No": no, "Name": name, "Email": no + "@example.com", "Postcode": "LS1 4AP",
+			"Group": map[bool]string{true: "payer", false: "supplier"}[i < 3]})
 	}
 	for i := range 150 {
 		put(i, "as it was")
@@ -98,7 +103,8 @@ func TestARunThatDiesAtAnyCommitTakesNobodyForGoneWhoIsThere(t *testing.T) {
 		files[ending] = b
 	}
 	gone := func() []string {
-		return slices.Sorted(maps.Keys(statetest.Counted(t, w.path, "SELECT source_id, 1 FROM source_records WHERE unseen = 1")))
+		return slices.Sorted(maps.Keys(statetest.Counted(t, w.path,
+			"SELECT source_id, 1 FROM source_records WHERE unseen = 1")))
 	}
 	before, after := []string{"R00120"}, []string{"R00140", "R00141"}
 	for _, late := range []bool{false, true} {
@@ -119,7 +125,8 @@ func TestARunThatDiesAtAnyCommitTakesNobodyForGoneWhoIsThere(t *testing.T) {
 				}
 				return nil
 			})
-			_, _ = w.syncer.Run(t.Context(), w.connection(), syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test"})
+			_, _ = w.syncer.Run(t.Context(), w.connection(),
+				syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test"})
 			if err := w.ledger.Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -174,7 +181,8 @@ func TestWhatAnUndecidedReadingDidNotShowIsNeitherGoneNorPlanned(t *testing.T) {
 	w := newWorld(t)
 	for i := range 150 {
 		no := fmt.Sprintf("R%05d", i)
-		w.books.putAs(no, map[string]string{"No": no, "Name": no, "Email": no + "@example.com", "Postcode": "LS1 4AP", "Group": map[bool]string{true: "payer", false: "supplier"}[i == 0 || i == 149]})
+		w.books.putAs(no, map[string]string{"No": no, "Name": no, "Email": no + "@example.com", "Postcode": "LS1 4AP",
+			"Group": map[bool]string{true: "payer", false: "supplier"}[i == 0 || i == 149]})
 	}
 	w.complete(w.run())
 	w.mapping += "  # another version of it\n"

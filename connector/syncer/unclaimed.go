@@ -33,7 +33,8 @@ func (s *Syncer) noteUnclaimed(ctx context.Context, conn Connection, whole bool)
 
 // withoutRecord removes the keys of stored records and of other companies. A key without a scope may be another
 // company's: its customer stays with the record it names.
-func (s *Syncer) withoutRecord(ctx context.Context, conn Connection, carried []state.CarriedKey) ([]state.CarriedKey, error) {
+func (s *Syncer) withoutRecord(ctx context.Context, conn Connection, carried []state.CarriedKey) ([]state.CarriedKey,
+	error) {
 	claimed, scopes, unread := map[connector.Key]bool{}, map[string]bool{}, map[string]bool{}
 	for _, c := range carried {
 		claimed[c.Key] = false

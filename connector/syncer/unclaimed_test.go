@@ -16,7 +16,8 @@ import (
 // company puts n payers into the books, under numbers with a prefix.
 func (b *books) company(prefix string, n int) {
 	for i := range n {
-		b.put(fmt.Sprintf("%s%d", prefix, i), fmt.Sprintf("Firm %s %d Ltd", letters(i), i), fmt.Sprintf("desk%d@firm%d.example", i, i))
+		b.put(fmt.Sprintf("%s%d", prefix, i), fmt.Sprintf("Firm %s %d Ltd", letters(i), i),
+			fmt.Sprintf("desk%d@firm%d.example", i, i))
 	}
 }
 
@@ -56,7 +57,8 @@ func TestNewBooksWithNewNumbersKeepCustomersAndMandates(t *testing.T) {
 
 	res := now.syncs(conn, true)
 	if res.Counts.Created != 0 || res.Plan.Holds != n || res.Plan.Creates != 0 {
-		t.Fatalf("%d were created, %d held and %d planned to be created; want all %d held", res.Counts.Created, res.Plan.Holds, res.Plan.Creates, n)
+		t.Fatalf("%d were created, %d held and %d planned to be created; want all %d held", res.Counts.Created,
+			res.Plan.Holds, res.Plan.Creates, n)
 	}
 	found, err := now.syncer.Match(t.Context(), conn)
 	if err != nil || len(found) != n {
@@ -69,7 +71,8 @@ func TestNewBooksWithNewNumbersKeepCustomersAndMandates(t *testing.T) {
 		if f.Best == nil || f.Best.Score < 60 || f.Best.Customer != customers[f.Record] {
 			t.Fatalf("record %s: %+v; want customer %s", f.Record, f, customers[f.Record])
 		}
-		if want := "carries the key customerNo=K" + f.Record[1:] + " of x, which no record has; same name"; !strings.HasPrefix(f.Best.Why(), want) {
+		if want := "carries the key customerNo=K" + f.Record[1:] +
+			" of x, which no record has; same name"; !strings.HasPrefix(f.Best.Why(), want) {
 			t.Fatalf("record %s: told as %q, want %q", f.Record, f.Best.Why(), want)
 		}
 		now.accept(f.Record, f.Best.Customer)
@@ -117,20 +120,23 @@ func TestNewBooksWithNewNumbersKeepCustomersAndMandates(t *testing.T) {
 func TestACustomerWithANumberOfOursIsFreeOnlyWhenNoRecordHasIt(t *testing.T) {
 	t.Parallel()
 	record := func(no, name, group string) map[string]string {
-		return map[string]string{"No": no, "Name": name, "Email": "desk@petersen.example", "Postcode": "LS1 4AP", "Group": group}
+		return map[string]string{"No": no, "Name": name, "Email": "desk@petersen.example", "Postcode": "LS1 4AP",
+			"Group": group}
 	}
 	for name, c := range map[string]struct {
 		scope string // beside the number of the customer
 		books func(*books)
 		free  bool
 	}{
-		"no record has it":                 {"x", func(*books) {}, true},
-		"the number names no company":      {"", func(*books) {}, false},
-		"another company has it":           {"y", func(*books) {}, false},
-		"a record has it that is left out": {"x", func(b *books) { b.putAs("r1", record("K1", "Petersen", "supplier")) }, false},
-		"a record has it that is held":     {"x", func(b *books) { b.putAs("r1", record("K1", "", "payer")) }, false},
+		"no record has it":            {"x", func(*books) {}, true},
+		"the number names no company": {"", func(*books) {}, false},
+		"another company has it":      {"y", func(*books) {}, false},
+		"a record has it that is left out": {"x", func(b *books) { b.putAs("r1", record("K1", "Petersen", "supplier")) },
+			false},
+		"a record has it that is held": {"x", func(b *books) { b.putAs("r1", record("K1", "", "payer")) }, false},
 		"a record has it that is somebody else": {"x", func(b *books) {
-			b.putAs("r1", map[string]string{"No": "K1", "Name": "Quay Bakery", "Email": "q@quay.example", "Postcode": "YO1 7HY", "Group": "payer"})
+			b.putAs("r1", map[string]string{"No": "K1", "Name": "Quay Bakery", "Email": "q@quay.example", "Postcode": "YO1 7HY",
+				"Group": "payer"})
 		}, false},
 		"the record of that id cannot be read": {"x", func(b *books) {
 			b.set(connector.Record{SourceID: "K1", State: connector.RecordActive, Problem: "line 7"})
@@ -138,8 +144,9 @@ func TestACustomerWithANumberOfOursIsFreeOnlyWhenNoRecordHasIt(t *testing.T) {
 		"the record that has it was deleted": {"x", func(b *books) {
 			b.set(connector.Record{SourceID: "K1", State: connector.RecordDeleted, Data: []byte(`{"No":"K1"}`)})
 		}, true},
-		"the books end before their last record":  {"x", func(b *books) { b.broken = accounting.ErrUndecided }, false},
-		"a record has it without the company yet": {"", func(b *books) { b.putAs("r1", record("K1", "Quay Bakery", "supplier")) }, false},
+		"the books end before their last record": {"x", func(b *books) { b.broken = accounting.ErrUndecided }, false},
+		"a record has it without the company yet": {"",
+			func(b *books) { b.putAs("r1", record("K1", "Quay Bakery", "supplier")) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -153,13 +160,16 @@ func TestACustomerWithANumberOfOursIsFreeOnlyWhenNoRecordHasIt(t *testing.T) {
 			w.books.putAs("N1", record("N1", "Petersen Transport Ltd", "payer"))
 			c.books(w.books)
 			conn := w.as("acme", "x", w.books)
-			res, err := w.syncer.Run(t.Context(), conn, syncer.Options{Kind: connector.RunPlan, Trigger: "manual", Actor: "tester", Holder: "test"})
+			res, err := w.syncer.Run(t.Context(), conn,
+				syncer.Options{Kind: connector.RunPlan, Trigger: "manual", Actor: "tester", Holder: "test"})
 			if err != nil {
 				t.Fatal(err)
 			}
 			_, err = w.syncer.PairOf(t.Context(), conn, "N1", id)
-			if held := w.attention()["N1"] == string(connector.ReasonLikeness); held != c.free || (err == nil) != c.free || (res.Plan.Creates > 0) == c.free {
-				t.Errorf("N1 is held for it: %t, accepting it says %v, and %d are created; want free %t", held, err, res.Plan.Creates, c.free)
+			if held := w.attention()["N1"] == string(connector.ReasonLikeness); held != c.free || (err == nil) != c.free ||
+				(res.Plan.Creates > 0) == c.free {
+				t.Errorf("N1 is held for it: %t, accepting it says %v, and %d are created; want free %t", held, err,
+					res.Plan.Creates, c.free)
 			}
 		})
 	}
@@ -194,7 +204,8 @@ func TestARecordThatComesBackTakesItsCustomerOutOfTheCandidates(t *testing.T) {
 	record, customer := found[0].Record, found[0].Best.Customer
 	now.accept(record, customer)
 	i := int(record[1] - '0')
-	now.books.put(fmt.Sprintf("K%d", i), fmt.Sprintf("Firm %s %d Ltd", letters(i), i), fmt.Sprintf("desk%d@firm%d.example", i, i))
+	now.books.put(fmt.Sprintf("K%d", i), fmt.Sprintf("Firm %s %d Ltd", letters(i), i),
+		fmt.Sprintf("desk%d@firm%d.example", i, i))
 	now.clock.advance(time.Hour)
 	now.syncs(conn, true)
 	if got := now.attention()[record]; got != string(connector.ReasonOtherKey) {
@@ -215,7 +226,8 @@ func TestAnAcceptedCustomerThatGotAnotherNumberMeanwhileIsNotOverwritten(t *test
 	now.syncs(conn, true)
 	id := old.payer("K0").BillingID
 	now.accept("N0", id)
-	if _, err := now.syncer.Run(t.Context(), conn, syncer.Options{Kind: connector.RunPlan, Trigger: "manual", Actor: "tester", Holder: "test"}); err != nil {
+	if _, err := now.syncer.Run(t.Context(), conn,
+		syncer.Options{Kind: connector.RunPlan, Trigger: "manual", Actor: "tester", Holder: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := now.service.Edit(id, json.RawMessage(strings.ReplaceAll(now.raw(id), `"K0"`, `"Q7"`))); err != nil {

@@ -27,8 +27,9 @@ var (
 
 // Undo is the effect of restoring a customer to its state before a change.
 type Undo struct {
-	Change   state.PastChange
-	Adoption *Unlink                 // set when the change linked the customer: all later writes are reverted, and it is unlinked
+	Change state.PastChange
+	// set when the change linked the customer: all later writes are reverted, and it is unlinked
+	Adoption *Unlink
 	Fields   []connector.FieldChange // of an update: From is the earlier value, To is ours
 
 	drift Drift
@@ -99,6 +100,7 @@ func (s *Syncer) SayUndo(ctx context.Context, u Undo, by Operator) error {
 			return err
 		}
 		_, err = tx.RetryRecord(p.Connection, p.SourceID)
-		return errors.Join(err, tx.Audit(state.Entry{Actor: by.Name, Action: "undo change", Subject: fmt.Sprintf("%s %s %d", p.SourceID, p.BillingID, u.Change.ID), Reason: by.Reason}))
+		return errors.Join(err, tx.Audit(state.Entry{Actor: by.Name, Action: "undo change",
+			Subject: fmt.Sprintf("%s %s %d", p.SourceID, p.BillingID, u.Change.ID), Reason: by.Reason}))
 	})
 }

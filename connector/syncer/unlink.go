@@ -16,7 +16,8 @@ import (
 
 // releaseOf returns the release of a payer's customer, based on a read. It removes the payer's keys and reverts the
 // updates chosen by a person.
-func (s *Syncer) releaseOf(ctx context.Context, p state.Payer, fetched connector.RemoteCustomer) (connector.Release, error) {
+func (s *Syncer) releaseOf(ctx context.Context, p state.Payer, fetched connector.RemoteCustomer) (connector.Release,
+	error) {
 	writes, err := s.Ledger.Written(ctx, p, p.Unlink.From)
 	if err != nil {
 		return connector.Release{}, err
@@ -58,7 +59,8 @@ func (r *run) unlink(ctx context.Context, c state.Change) error {
 	if err != nil {
 		return err
 	}
-	f.Approved = protocol.Intent{Action: connector.ActionUpdate, Customer: c.Payer.BillingID, Hash: f.Record.Hash, Unlinks: true}
+	f.Approved = protocol.Intent{Action: connector.ActionUpdate, Customer: c.Payer.BillingID, Hash: f.Record.Hash,
+		Unlinks: true}
 	switch step := protocol.Decide(f).Customer; {
 	case f.Words.Unlink == 0 && c.State == connector.ChangePending: // it was taken back
 		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
@@ -70,7 +72,8 @@ func (r *run) unlink(ctx context.Context, c state.Change) error {
 	released, err := r.releaseOf(ctx, c.Payer, *fetched)
 	switch {
 	case err != nil:
-		return r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonRejected, "The customer in the billing service has a form that cannot be updated safely.")
+		return r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonRejected,
+			"The customer in the billing service has a form that cannot be updated safely.")
 	case c.State == connector.ChangePending && !slices.Equal(released.Diff, c.Diff): // it differs from the plan
 		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
 	case released.Body == nil:
@@ -106,7 +109,8 @@ func (r *run) lookAt(ctx context.Context, c state.Change) (fetched *connector.Re
 	return &got, false, nil
 }
 
-func (r *run) sendRelease(ctx context.Context, c state.Change, f protocol.Facts, fetched connector.RemoteCustomer, body []byte) error {
+func (r *run) sendRelease(ctx context.Context, c state.Change, f protocol.Facts, fetched connector.RemoteCustomer,
+	body []byte) error {
 	if bytes.Equal(c.PreImage, fetched.Raw) && c.Body != nil {
 		body = c.Body // nothing changed since the attempt with the lost answer
 	}
@@ -155,7 +159,8 @@ func (r *run) sendRelease(ctx context.Context, c state.Change, f protocol.Facts,
 	case err == nil && c.Attempts+1 < updateTries:
 		return r.leaveUnknown(ctx, c, "The billing service took the update and does not show it yet. It is looked at again.")
 	}
-	return r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonForeignChange, "The billing service does not show the customer without the key that was just taken off.")
+	return r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonForeignChange,
+		"The billing service does not show the customer without the key that was just taken off.")
 }
 
 // letGo unlinks a payer and its customer. A record still to be sent waits for a person to choose its customer.
@@ -209,11 +214,13 @@ func (s *Syncer) SayUnlink(ctx context.Context, u Unlink, by Operator) error {
 		return fmt.Errorf("unlink a customer: %w", ErrReasonNeeded)
 	}
 	return s.Ledger.Do(ctx, func(tx *state.Tx) error {
-		if p, err := tx.PayerByBillingID(u.Payer.BillingID); err != nil || p.Unlink.At != 0 && p.Unlink.From == u.From { // it was said before
+		// it was said before
+		if p, err := tx.PayerByBillingID(u.Payer.BillingID); err != nil || p.Unlink.At != 0 && p.Unlink.From == u.From {
 			return err
 		}
 		return errors.Join(tx.SayUnlink(u.Payer, u.From), tx.Audit(state.Entry{
-			Actor: by.Name, Action: "unlink customer", Subject: fmt.Sprintf("%s %s %d", u.Payer.SourceID, u.Payer.BillingID, u.From), Reason: by.Reason,
+			Actor: by.Name, Action: "unlink customer",
+			Subject: fmt.Sprintf("%s %s %d", u.Payer.SourceID, u.Payer.BillingID, u.From), Reason: by.Reason,
 		}))
 	})
 }

@@ -194,7 +194,8 @@ func TestAnUnlinkIsSentAsItsPlanShowedIt(t *testing.T) {
 			t.Errorf("it shows %+v", d)
 		}
 	}
-	if err := w.service.Edit(customer, json.RawMessage(strings.ReplaceAll(w.raw(customer), `"Northwind"`, `"Southwind"`))); err != nil {
+	if err := w.service.Edit(customer,
+		json.RawMessage(strings.ReplaceAll(w.raw(customer), `"Northwind"`, `"Southwind"`))); err != nil {
 		t.Fatal(err)
 	}
 	w.service.ResetRequests()
@@ -286,7 +287,8 @@ func TestAnUpdateIsUndoneUntilTheRecordChanges(t *testing.T) {
 	if got := w.members(id)["name"]; got != "Northwind SE" {
 		t.Errorf("the record changed, and its customer is called %q", got)
 	}
-	for action, want := range map[connector.Action]error{connector.ActionCreate: syncer.ErrNothingBefore, connector.ActionLink: syncer.ErrNothingBefore} {
+	for action, want := range map[connector.Action]error{connector.ActionCreate: syncer.ErrNothingBefore,
+		connector.ActionLink: syncer.ErrNothingBefore} {
 		if err := w.undo(action); !errors.Is(err, want) {
 			t.Errorf("undo of a %s: %v, want %v", action, err, want)
 		}

@@ -26,7 +26,8 @@ func (s *Syncer) Unlinked(ctx context.Context, conn Connection) (out []Unlinked,
 }
 
 // UnlinkedOne returns one of Unlinked, and false when the record is none of them.
-func (s *Syncer) UnlinkedOne(ctx context.Context, conn Connection, sourceID string) (u Unlinked, waits bool, err error) {
+func (s *Syncer) UnlinkedOne(ctx context.Context, conn Connection, sourceID string) (u Unlinked, waits bool,
+	err error) {
 	stored, err := s.Ledger.StoredRecord(ctx, conn.Name, sourceID, conn.Mapping.Version())
 	if err != nil {
 		return u, false, err

@@ -92,7 +92,8 @@ func TestACustomerThatGoesBeforeItWasEverReadIsToldAndKeepsNoRunIncomplete(t *te
 		t.Errorf("attention = %q, want customer_missing", got)
 	}
 	w.books.putAs("A1", map[string]string{"No": "A1", "Name": "Northwind", "Group": "supplier"})
-	w.books.putAs("R2", map[string]string{"No": "A1", "Name": "Southwind", "Email": "s@example.com", "Postcode": "LS1 4AP", "Group": "payer"})
+	w.books.putAs("R2", map[string]string{"No": "A1", "Name": "Southwind", "Email": "s@example.com", "Postcode": "LS1 4AP",
+		"Group": "payer"})
 	w.run()
 	w.complete(w.run())
 	if p := w.payer("R2"); p.LinkState != connector.LinkLinked {
@@ -150,7 +151,8 @@ func TestARecordThatWaitsForItsCreateFailsNobodyElse(t *testing.T) {
 	w.books.put("A1", "Northwind Ltd", "a@example.com")
 	w.run()
 	w.books.putAs("A1", map[string]string{"No": "A1", "Name": "Northwind", "Group": "supplier"})
-	w.books.putAs("R2", map[string]string{"No": "A1", "Name": "Southwind", "Email": "s@example.com", "Postcode": "LS1 4AP", "Group": "payer"})
+	w.books.putAs("R2", map[string]string{"No": "A1", "Name": "Southwind", "Email": "s@example.com", "Postcode": "LS1 4AP",
+		"Group": "payer"})
 	w.books.put("Z9", "Other", "z@example.com")
 	w.run()
 	w.clock.advance(time.Hour)
@@ -199,7 +201,8 @@ func TestNothingIsTakenUpForARecordThatHasLeft(t *testing.T) {
 			w.books.set(connector.Record{SourceID: "A1", State: connector.RecordArchived, Data: []byte("{}")})
 			w.service.ResetRequests()
 			w.complete(w.run())
-			if left := slices.DeleteFunc(w.service.Requests(), func(r sandbox.Request) bool { return r.Method == http.MethodGet }); len(left) != 0 {
+			if left := slices.DeleteFunc(w.service.Requests(),
+				func(r sandbox.Request) bool { return r.Method == http.MethodGet }); len(left) != 0 {
 				t.Errorf("sent %v for a record that is archived", left)
 			}
 			if got := w.attention()["A1"]; got != string(fault.told) {

@@ -57,7 +57,8 @@ func (r *run) mergeAsShown(ctx context.Context, c state.Change, fetched connecto
 				return err
 			}
 		}
-		if as, err := r.asShown(c, fetched, base, holds != "" && holds == c.Payer.AppliedHash); err == nil && !as { // an incomparable value cannot be merged; merge reports it
+		// an incomparable value cannot be merged; merge reports it
+		if as, err := r.asShown(c, fetched, base, holds != "" && holds == c.Payer.AppliedHash); err == nil && !as {
 			return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
 		}
 	}
@@ -101,7 +102,8 @@ func (r *run) merge(ctx context.Context, c state.Change, fetched connector.Remot
 	c.Payer.Applied = base
 	body, changed, err := r.Billing.MergeCustomer(fetched, base, c.Wanted, r.conn.Mapping.Own())
 	if err != nil {
-		return r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonRejected, "The customer in the billing service has a form that cannot be updated safely.")
+		return r.closeWith(ctx, c, connector.ChangeFailed, connector.ReasonRejected,
+			"The customer in the billing service has a form that cannot be updated safely.")
 	}
 	if !changed {
 		return r.closeShown(ctx, c, fetched)
@@ -200,8 +202,10 @@ func (r *run) compare(ctx context.Context, c state.Change, before, after connect
 		if err := r.saveTrip(tx, trip); err != nil { // before this update counts as a change
 			return err
 		}
-		err := tx.CloseConfirmed(r.id, c, withoutIndexes(paths), fmt.Sprintf("While the customer was being updated, fields that are not ours changed: %s. "+
-			"Fields that the service itself changes with every update belong under billing.dialect.read_only.", JoinPaths(paths)))
+		err := tx.CloseConfirmed(r.id, c, withoutIndexes(paths),
+			fmt.Sprintf("While the customer was being updated, fields that are not ours changed: %s. "+
+				"Fields that the service itself changes with every update belong under billing.dialect.read_only.",
+				JoinPaths(paths)))
 		return errors.Join(err, reconcile.KeepRead(tx, c.Payer, c.Wanted, after))
 	})
 }
@@ -220,7 +224,8 @@ func (r *run) notShown(ctx context.Context, c state.Change, before, after connec
 	if err != nil {
 		return err
 	}
-	return r.closeOverwritten(ctx, c, after, trip, fmt.Sprintf("The billing service does not show what was just sent: %s.%s", JoinPaths(paths), spelledBy(paths)))
+	return r.closeOverwritten(ctx, c, after, trip,
+		fmt.Sprintf("The billing service does not show what was just sent: %s.%s", JoinPaths(paths), spelledBy(paths)))
 }
 
 // spelledBy names the settings for the field spelling of paths.
@@ -234,13 +239,15 @@ func spelledBy(paths []string) string {
 	if len(settings) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" If it is so for every customer, compare %s with the service's spelling.", strings.Join(settings, " and "))
+	return fmt.Sprintf(" If it is so for every customer, compare %s with the service's spelling.",
+		strings.Join(settings, " and "))
 }
 
 // spelling names the setting for the service's spelling of a field; "" for none.
 func spelling(path string) string {
 	for _, at := range []struct{ prefix, setting string }{
-		{"people", "billing.dialect.person_fields"}, {"addresses", "billing.dialect.address_fields"}, {"externalData", "billing.dialect.external_data"},
+		{"people", "billing.dialect.person_fields"}, {"addresses", "billing.dialect.address_fields"},
+		{"externalData", "billing.dialect.external_data"},
 	} {
 		if strings.HasPrefix(path, at.prefix) {
 			return at.setting
@@ -264,11 +271,14 @@ var listIndex = regexp.MustCompile(`\[[0-9]+\]`)
 // closeOverwritten closes an answered update after somebody else changed the customer at once: the read shows after.
 // The sent values are the last known values of ours on the customer. trip is the verification of the write format; nil
 // for none.
-func (r *run) closeOverwritten(ctx context.Context, c state.Change, after connector.RemoteCustomer, trip *state.RoundTrip, detail string) error {
+func (r *run) closeOverwritten(ctx context.Context, c state.Change, after connector.RemoteCustomer,
+	trip *state.RoundTrip, detail string) error {
 	err := r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
 		p := c.Payer
 		p.AppliedHash, p.Shows = c.Wanted.Hash(), c.Wanted.Hash()
-		return errors.Join(r.saveTrip(tx, trip), tx.SetApplied(p, c.Wanted), tx.SetShown(p, false), reconcile.KeepRead(tx, p, c.Wanted, after), tx.CloseWith(r.id, c, connector.ChangeFailed, connector.ReasonForeignChange, detail))
+		return errors.Join(r.saveTrip(tx, trip), tx.SetApplied(p, c.Wanted), tx.SetShown(p, false),
+			reconcile.KeepRead(tx, p, c.Wanted, after),
+			tx.CloseWith(r.id, c, connector.ChangeFailed, connector.ReasonForeignChange, detail))
 	})
 	if err == nil {
 		r.tellFailed(c, connector.ReasonForeignChange)

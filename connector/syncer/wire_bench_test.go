@@ -31,7 +31,8 @@ import (
 // The environment by which BenchmarkWire starts its own binary as the service: how long it takes over a write.
 const childLatency = "PAYERSYNC_BENCH_LATENCY"
 
-var wireCustomers = flag.Int("wire-customers", 400, "customers of one round of BenchmarkWire; the figures of the README are of 20000 and more")
+var wireCustomers = flag.Int("wire-customers", 400,
+	"customers of one round of BenchmarkWire; the figures of the README are of 20000 and more")
 
 // BenchmarkWire compares a backfill, from the first page read to the end of the run, with a bare loop of HTTP
 // requests, in turns. The loop posts the same bytes with as many in flight and stores nothing. The service is
@@ -165,7 +166,8 @@ func (w wire) post(b *testing.B, service *lean, bodies [][]byte) time.Duration {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: w.inFlight}}
 	defer client.CloseIdleConnections()
 	send := func(method, path string, body []byte) (answer []byte, err error) {
-		req, err := http.NewRequestWithContext(b.Context(), method, service.address+"/api/customers"+path, bytes.NewReader(body))
+		req, err := http.NewRequestWithContext(b.Context(), method, service.address+"/api/customers"+path,
+			bytes.NewReader(body))
 		if err != nil {
 			return nil, err
 		}

@@ -28,7 +28,8 @@ func crowded(t *testing.T, change func(w *world, no string, i int)) *world {
 }
 
 func moved(w *world, no string, i int) {
-	w.books.putAs(no, map[string]string{"No": no, "Name": fmt.Sprintf("Old %d", i), "Email": fmt.Sprintf("old%d@example.com", i), "Postcode": "YO1 7HY", "Group": "payer"})
+	w.books.putAs(no, map[string]string{"No": no, "Name": fmt.Sprintf("Old %d", i),
+		"Email": fmt.Sprintf("old%d@example.com", i), "Postcode": "YO1 7HY", "Group": "payer"})
 }
 
 func renamed(w *world, no string, i int) {
@@ -40,7 +41,8 @@ func TestWhatIsWithinItsOwnLimitIsSentBesideWhatIsAbove(t *testing.T) {
 	t.Parallel()
 	w := crowded(t, moved)
 	plan := w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})
-	const above, within = "25 customers would be created (the limit is 20).", "3 changes of kinds that are within their own limits are not on hold."
+	const above, within = "25 customers would be created (the limit is 20).",
+		"3 changes of kinds that are within their own limits are not on hold."
 	if plan.Plan.Limits != above+" "+within || plan.Plan.State != state.PlanWaiting {
 		t.Errorf("the plan is %s, %q", plan.Plan.State, plan.Plan.Limits)
 	}
@@ -83,8 +85,10 @@ func TestOfWhatIsAboveNothingIsSentUnasked(t *testing.T) {
 		created, updated int
 	}{
 		"it is not wished for": {moved, func(g *syncer.Guards) { g.HoldOnlyAbove = false }, 0, 0},
-		"everything is above":  {moved, func(g *syncer.Guards) { g.MaxChanges, g.MaxChangesFloor = syncer.Limit{Count: 2}, 0 }, 0, 0},
-		"updates are above":    {moved, func(g *syncer.Guards) { g.MaxChanges, g.MaxChangesFloor, g.MaxCreates = syncer.Limit{Count: 2}, 0, 25 }, 25, 0},
+		"everything is above": {moved,
+			func(g *syncer.Guards) { g.MaxChanges, g.MaxChangesFloor = syncer.Limit{Count: 2}, 0 }, 0, 0},
+		"updates are above": {moved,
+			func(g *syncer.Guards) { g.MaxChanges, g.MaxChangesFloor, g.MaxCreates = syncer.Limit{Count: 2}, 0, 25 }, 25, 0},
 		"names are above": {renamed, func(g *syncer.Guards) {
 			g.MaxIdentity, g.MaxChangesFloor, g.MaxCreates = syncer.Limit{Count: 2}, 0, 25
 			g.MaxChanges = syncer.Limit{Count: 9}
@@ -93,10 +97,12 @@ func TestOfWhatIsAboveNothingIsSentUnasked(t *testing.T) {
 			g.MaxIdentity, g.MaxChangesFloor = syncer.Limit{Count: 2}, 0
 			g.MaxChanges = syncer.Limit{Count: 9}
 		}, 0, 0},
-		"updates as many as allowed": {moved, func(g *syncer.Guards) { g.MaxChanges, g.MaxChangesFloor = syncer.Limit{Count: 3}, 0 }, 0, 3},
+		"updates as many as allowed": {moved,
+			func(g *syncer.Guards) { g.MaxChanges, g.MaxChangesFloor = syncer.Limit{Count: 3}, 0 }, 0, 3},
 		"one value would be emptied": {func(w *world, no string, i int) {
 			if moved(w, no, i); i == 0 {
-				w.books.putAs(no, map[string]string{"No": no, "Name": "Old 0", "Email": "", "Postcode": "LS1 4AP", "Group": "payer"})
+				w.books.putAs(no, map[string]string{"No": no, "Name": "Old 0", "Email": "", "Postcode": "LS1 4AP",
+					"Group": "payer"})
 			}
 		}, func(*syncer.Guards) {}, 0, 2},
 	} {
@@ -132,7 +138,8 @@ func TestANoHoldsBackWhatIsWithinTheLimitsToo(t *testing.T) {
 		},
 		"rejected": func(w *world) syncer.Result {
 			plan := w.runWith(w.t.Context(), syncer.Options{Kind: connector.RunPlan})
-			if err := w.ledger.Do(w.t.Context(), func(tx *state.Tx) error { return tx.Reject(plan.Plan.ID, "tester", "no") }); err != nil {
+			if err := w.ledger.Do(w.t.Context(),
+				func(tx *state.Tx) error { return tx.Reject(plan.Plan.ID, "tester", "no") }); err != nil {
 				w.t.Fatal(err)
 			}
 			return w.sync()

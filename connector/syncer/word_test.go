@@ -91,7 +91,8 @@ func TestAPlanOfAcceptedCustomersWaitsAboveTheLimits(t *testing.T) {
 	w, customer := likened(t)
 	w.syncer.Settings.Guards = syncer.Guards{MaxChanges: syncer.Limit{Count: 0}}
 	w.say("A1", customer, state.WordAccept)
-	if res := w.runWith(t.Context(), syncer.Options{Kind: connector.RunSync}); res.Outcome != connector.RunAwaitingApproval {
+	if res := w.runWith(t.Context(),
+		syncer.Options{Kind: connector.RunSync}); res.Outcome != connector.RunAwaitingApproval {
 		t.Errorf("outcome = %s, want that it waits", res.Outcome)
 	}
 	if c, _ := w.service.Customer(customer); c.ExternalData["customerNo"] != "" {
@@ -105,7 +106,8 @@ func TestAPlanOfAcceptedCustomersWaitsAboveTheLimits(t *testing.T) {
 // covers F03, F76
 func TestAnAdoptionOnAWordThatGotNoAnswerIsFinishedByTheNextRun(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []sandbox.FaultKind{sandbox.LostResponse, sandbox.LostRequest, sandbox.ErrorAfter, sandbox.ErrorBefore} {
+	for _, kind := range []sandbox.FaultKind{sandbox.LostResponse, sandbox.LostRequest, sandbox.ErrorAfter,
+		sandbox.ErrorBefore} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			w, customer := likened(t)
@@ -136,7 +138,8 @@ func TestAWordIsSpentWhenTheCustomerIsNotToBeHad(t *testing.T) {
 		{"another key", func(w *world, customer string) error {
 			return w.service.Edit(customer, json.RawMessage(`{"name":"Northwind","externalData":{"customerNo":"Z9"}}`))
 		}, connector.ReasonOtherKey},
-		{"gone", func(w *world, customer string) error { return w.service.Delete(customer) }, connector.ReasonCustomerMissing},
+		{"gone", func(w *world, customer string) error { return w.service.Delete(customer) },
+			connector.ReasonCustomerMissing},
 	}
 	for _, when := range []string{"before the plan", "after the plan"} {
 		for _, tt := range tests {
@@ -241,8 +244,10 @@ func TestACustomerWithTheKeyThatWasRejectedIsAdoptedWhenAPersonSaysSo(t *testing
 	w.say("A1", customer, state.WordReject)
 	before := w.raw(customer)
 	w.complete(w.run())
-	if got := w.attention()["A1"]; got != string(connector.ReasonKeyDisputed) || w.raw(customer) != before || len(w.service.Customers()) != 1 {
-		t.Errorf("A1 needs a person for %q, and of %d customers this one is %s", got, len(w.service.Customers()), w.raw(customer))
+	if got := w.attention()["A1"]; got != string(connector.ReasonKeyDisputed) || w.raw(customer) != before ||
+		len(w.service.Customers()) != 1 {
+		t.Errorf("A1 needs a person for %q, and of %d customers this one is %s", got, len(w.service.Customers()),
+			w.raw(customer))
 	}
 	h, err := w.syncer.HolderOf(t.Context(), w.connection(), w.payer("A1"))
 	if err != nil || h.Customer != customer {

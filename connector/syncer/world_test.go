@@ -127,7 +127,8 @@ mandate:
 
 func newWorld(t testing.TB, options ...func(*sandbox.Options, *billing.Dialect)) *world {
 	t.Helper()
-	w := &world{t: t, clock: &clock{at: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)}, books: &books{}, mapping: standardMapping}
+	w := &world{t: t, clock: &clock{at: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)}, books: &books{},
+		mapping: standardMapping}
 	service, dialect := sandbox.Options{Now: w.clock.now, Seed: 1, PublicURL: "http://localhost"}, billing.Standard()
 	for _, o := range options {
 		o(&service, &dialect)
@@ -146,12 +147,14 @@ func newWorld(t testing.TB, options ...func(*sandbox.Options, *billing.Dialect))
 // for any number.
 func (w *world) connect(perSecond float64) {
 	w.t.Helper()
-	client := transport.New(transport.Options{Base: w.service.RoundTripper(), Retries: -1, MaxInFlight: 8, RatePerSecond: perSecond, Now: w.clock.now})
+	client := transport.New(transport.Options{Base: w.service.RoundTripper(), Retries: -1, MaxInFlight: 8,
+		RatePerSecond: perSecond, Now: w.clock.now})
 	w.t.Cleanup(client.Close)
 	var err error
 	if w.billing, err = billing.New(billing.Config{
-		BaseURL: "http://localhost/api", AuthURL: "/oauth2/token", ClientID: "sandbox", ClientSecret: connector.NewSecret("sandbox-secret"),
-		RedirectURL: "https://app.example.com/signed", Dialect: w.dialect, HTTP: client, Now: w.clock.now,
+		BaseURL: "http://localhost/api", AuthURL: "/oauth2/token", ClientID: "sandbox",
+		ClientSecret: connector.NewSecret("sandbox-secret"),
+		RedirectURL:  "https://app.example.com/signed", Dialect: w.dialect, HTTP: client, Now: w.clock.now,
 	}); err != nil {
 		w.t.Fatal(err)
 	}
@@ -174,7 +177,8 @@ func (w *world) open() {
 func (w *world) openWith(commit func(done bool) error) {
 	w.t.Helper()
 	var err error
-	if w.ledger, err = state.Open(context.Background(), state.Options{Path: w.path, KeyFile: w.path + ".key", Now: w.clock.now, Commit: commit}); err != nil {
+	if w.ledger, err = state.Open(context.Background(),
+		state.Options{Path: w.path, KeyFile: w.path + ".key", Now: w.clock.now, Commit: commit}); err != nil {
 		w.t.Fatal(err)
 	}
 	w.syncer = &syncer.Syncer{
@@ -184,7 +188,8 @@ func (w *world) openWith(commit func(done bool) error) {
 		},
 		Settings: syncer.Settings{
 			Workers: 8, ProbeAfter: 15 * time.Minute, Overlap: 5 * time.Minute, Grace: 20 * time.Second,
-			Guards: syncer.Guards{MaxChanges: syncer.Limit{Percent: 5}, MaxChangesFloor: 10, MaxCreates: 20, MaxIdentity: syncer.Limit{Percent: 2}, MaxMissing: syncer.Limit{Percent: 10}, MaxHolds: syncer.Limit{Percent: 10}},
+			Guards: syncer.Guards{MaxChanges: syncer.Limit{Percent: 5}, MaxChangesFloor: 10, MaxCreates: 20,
+				MaxIdentity: syncer.Limit{Percent: 2}, MaxMissing: syncer.Limit{Percent: 10}, MaxHolds: syncer.Limit{Percent: 10}},
 		},
 	}
 }

@@ -47,7 +47,8 @@ func benchmarkShare(b *testing.B, workers int) {
 }
 
 // timePosts returns how long a batch of POSTs takes with so many workers.
-func timePosts(b *testing.B, workers int, url string, body []byte, send func(*http.Request) (*http.Response, error)) time.Duration {
+func timePosts(b *testing.B, workers int, url string, body []byte,
+	send func(*http.Request) (*http.Response, error)) time.Duration {
 	const batch = 400
 	start := time.Now()
 	var group sync.WaitGroup

@@ -28,7 +28,8 @@ func TestTheServersClockIsKnownByItsAnswers(t *testing.T) {
 		ahead time.Duration
 		known bool
 	}{
-		{"", 0, false}, {"yesterday", 0, false}, {"Sun, 01 Mar 2026 12:00:00 GMT", 0, true}, {"Sun, 01 Mar 2026 12:07:00 GMT", 7 * time.Minute, true},
+		{"", 0, false}, {"yesterday", 0, false}, {"Sun, 01 Mar 2026 12:00:00 GMT", 0, true},
+		{"Sun, 01 Mar 2026 12:07:00 GMT", 7 * time.Minute, true},
 		{"Sun, 01 Mar 2026 11:00:00 GMT", -time.Hour, true}, {"", -time.Hour, true},
 	} {
 		date = tt.date
@@ -122,8 +123,10 @@ func TestRedirectsAreReturnedNotFollowed(t *testing.T) {
 func TestPlainHTTPIsForLoopbackOnly(t *testing.T) {
 	t.Parallel()
 	for target, ok := range map[string]bool{
-		"https://billing.example/x": true, "http://127.0.0.1:1/x": true, "http://localhost/x": true, "http://[::1]/x": true, "http://[::ffff:127.0.0.1]/x": true,
-		"http://billing.example/x": false, "http://10.0.0.1/x": false, "http://localhost.example/x": false, "http://127.0.0.1.example/x": false,
+		"https://billing.example/x": true, "http://127.0.0.1:1/x": true, "http://localhost/x": true, "http://[::1]/x": true,
+		"http://[::ffff:127.0.0.1]/x": true,
+		"http://billing.example/x":    false, "http://10.0.0.1/x": false, "http://localhost.example/x": false,
+		"http://127.0.0.1.example/x":        false,
 		"https://user:pw@billing.example/x": false, "ftp://127.0.0.1/x": false, "https:///x": false,
 	} {
 		s := always(200)
@@ -163,7 +166,8 @@ func TestConnectionFailuresAreToldApartAndHadNoEffect(t *testing.T) {
 		{"certificate of an unknown authority", server.URL, transport.ReasonTLS, transport.Options{}},
 		{"nobody listens", "http://" + closed.Addr().String(), transport.ReasonConnect, transport.Options{}},
 		{"not public", plain.URL, transport.ReasonAddress, transport.Options{Reach: connector.Reach{PublicOnly: true}}},
-		{"no such name", "https://billing.invalid", transport.ReasonName, transport.Options{Base: &http.Transport{DialContext: unresolved}}},
+		{"no such name", "https://billing.invalid", transport.ReasonName,
+			transport.Options{Base: &http.Transport{DialContext: unresolved}}},
 	}
 	for _, tt := range tests {
 		tt.options.Retries = -1

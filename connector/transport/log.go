@@ -17,7 +17,8 @@ func (c *call) log(req *http.Request, resp *http.Response, failed *Error, took t
 		return
 	}
 	fields := logrus.Fields{
-		"method": req.Method, "url": req.URL.Scheme + "://" + req.URL.Host + req.URL.EscapedPath(), "took": took.Round(time.Millisecond).String(),
+		"method": req.Method, "url": req.URL.Scheme + "://" + req.URL.Host + req.URL.EscapedPath(),
+		"took": took.Round(time.Millisecond).String(),
 	}
 	if run := connector.RunOf(req.Context()); run != 0 {
 		fields["run"] = run

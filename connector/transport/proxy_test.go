@@ -70,13 +70,15 @@ func TestAProxyThatFailsIsNamedAndItsPasswordIsNot(t *testing.T) {
 	asks.User = url.UserPassword("me", "wrong-password")
 	forbids, _ := proxy(t, http.StatusForbidden, "")
 	socks := &url.URL{Scheme: "socks5", Host: "127.0.0.1:1"}
-	for want, p := range map[string]*url.URL{"connection refused": gone, "HTTP 407": asks, "HTTP 403": forbids, "refused": socks} {
+	for want, p := range map[string]*url.URL{"connection refused": gone, "HTTP 407": asks, "HTTP 403": forbids,
+		"refused": socks} {
 		err := get(t, p, "https://api.example.com/api")
 		var failed *transport.Error
 		if !errors.As(err, &failed) || failed.Reason != transport.ReasonProxy || failed.Sent {
 			t.Fatalf("%s: got %v", p.Redacted(), err)
 		}
-		if text := err.Error(); !strings.Contains(text, "http.proxy") || !strings.Contains(text, want) || strings.Contains(text, "wrong-password") {
+		if text := err.Error(); !strings.Contains(text, "http.proxy") || !strings.Contains(text, want) ||
+			strings.Contains(text, "wrong-password") {
 			t.Errorf("%s: it says %s", p.Redacted(), text)
 		}
 	}
@@ -118,7 +120,8 @@ func TestTheEnvironmentNamesNoProxy(t *testing.T) {
 
 func TestAProxyIsCheckedWithoutAWordOfIt(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"", "proxy:3128", "ftp://secret@host:1", "http://", "http://me:secret@host/path", "http://me:secret@host:1?x", "http://me:secret%zz@host"} {
+	for _, text := range []string{"", "proxy:3128", "ftp://secret@host:1", "http://", "http://me:secret@host/path",
+		"http://me:secret@host:1?x", "http://me:secret%zz@host"} {
 		if _, err := transport.CheckProxy(text); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("of %q it says %v", text, err)
 		}

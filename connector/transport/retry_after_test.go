@@ -157,7 +157,8 @@ func TestAnHourOfFailuresCostsLittleTraffic(t *testing.T) {
 			_, err := client.Do(request(t, t.Context(), http.MethodGet), transport.Always)
 			calls++
 			var failed *transport.Error
-			if errors.As(err, &failed) && (failed.Reason != transport.ReasonCircuit || failed.Sent || !failed.RetryAt.After(time.Now())) {
+			if errors.As(err, &failed) &&
+				(failed.Reason != transport.ReasonCircuit || failed.Sent || !failed.RetryAt.After(time.Now())) {
 				t.Fatalf("error %+v", failed)
 			}
 			time.Sleep(time.Second)

@@ -43,21 +43,24 @@ import (
 
 // Options configure a Client. The zero value is usable: every field has the default in its comment.
 type Options struct {
-	Base          http.RoundTripper           // the underlying transport; nil for its own
-	Timeout       time.Duration               // one attempt from connection to last byte, waits for a slot not counted; 30 s
-	MaxBody       int64                       // bytes of an answer; one more is an error; 8 MiB
-	Retries       int                         // attempts after the first; 3, negative for none
-	RatePerSecond float64                     // attempts per second, halved by each 429 and regained with success; 0 for no limit
-	Shared        func(context.Context) error // waits for a turn shared by several processes, after RatePerSecond's; may be nil
-	MaxInFlight   int                         // attempts at a time, fewer while answers slow down; 8
-	MaxRetryAfter time.Duration               // the longest Retry-After to sleep; above it the answer is returned; 15 min
-	Reach         connector.Reach             // the allowed addresses; the proxy always is
-	Proxy         *url.URL                    // a proxy, as an http, https or socks5 address, see ProxyFor; nil for none
-	Roots         *x509.CertPool              // the trusted certificates; nil for the system's
-	Now           func() time.Time            // the clock for Retry-After dates; time.Now
-	Rand          *rand.Rand                  // source of jitter; randomly seeded
-	Logger        *logrus.Entry               // attempts at debug level, the circuit at warning level; nil for silence
-	Observe       func(Attempt)               // is told of every attempt, by several goroutines at once; nil for nobody
+	Base http.RoundTripper // the underlying transport; nil for its own
+	// one attempt from connection to last byte, waits for a slot not counted; 30 s
+	Timeout time.Duration
+	MaxBody int64 // bytes of an answer; one more is an error; 8 MiB
+	Retries int   // attempts after the first; 3, negative for none
+	// attempts per second, halved by each 429 and regained with success; 0 for no limit
+	RatePerSecond float64
+	// waits for a turn shared by several processes, after RatePerSecond's; may be nil
+	Shared        func(context.Context) error
+	MaxInFlight   int              // attempts at a time, fewer while answers slow down; 8
+	MaxRetryAfter time.Duration    // the longest Retry-After to sleep; above it the answer is returned; 15 min
+	Reach         connector.Reach  // the allowed addresses; the proxy always is
+	Proxy         *url.URL         // a proxy, as an http, https or socks5 address, see ProxyFor; nil for none
+	Roots         *x509.CertPool   // the trusted certificates; nil for the system's
+	Now           func() time.Time // the clock for Retry-After dates; time.Now
+	Rand          *rand.Rand       // source of jitter; randomly seeded
+	Logger        *logrus.Entry    // attempts at debug level, the circuit at warning level; nil for silence
+	Observe       func(Attempt)    // is told of every attempt, by several goroutines at once; nil for nobody
 }
 
 func (o Options) withDefaults() Options {

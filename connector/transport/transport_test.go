@@ -52,11 +52,15 @@ func respond(status int, body string, headers ...string) *http.Response {
 	for i := 0; i < len(headers); i += 2 {
 		h.Set(headers[i], headers[i+1])
 	}
-	return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body))}
+	return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(body)),
+		ContentLength: int64(len(body))}
 }
 
 func always(status int, headers ...string) *service {
-	return &service{answer: func(int, *http.Request) (*http.Response, error) { return respond(status, "", headers...), nil }}
+	return &service{answer: func(int, *http.Request) (*http.Response, error) {
+		return respond(status, "", headers...),
+			nil
+	}}
 }
 
 // failing breaks so many attempts and then answers.
@@ -102,7 +106,8 @@ func TestRequestIsRepeatedOnlyWhereItsRepeatAllows(t *testing.T) {
 		{"bad gateway", func() (*http.Response, error) { return respond(502, ""), nil }, false, true, false},
 		{"not implemented", func() (*http.Response, error) { return respond(501, ""), nil }, false, false, false},
 		{"refused for its content", func() (*http.Response, error) { return respond(422, ""), nil }, false, false, false},
-		{"redirect", func() (*http.Response, error) { return respond(307, "", "Location", "https://elsewhere.example"), nil }, false, false, false},
+		{"redirect", func() (*http.Response, error) { return respond(307, "", "Location", "https://elsewhere.example"), nil },
+			false, false, false},
 		{"reset", func() (*http.Response, error) { return nil, errors.New("reset") }, false, true, true},
 		{"no connection", func() (*http.Response, error) { return nil, dial }, true, true, false},
 		{"cut short", func() (*http.Response, error) {
@@ -148,7 +153,8 @@ func TestRepeatsStayWithinTheirBudget(t *testing.T) {
 		client := transport.New(seeded(s))
 		const calls = 2000
 		for range calls {
-			if resp, err := client.Do(request(t, t.Context(), http.MethodGet), transport.Always); err != nil || resp.StatusCode != 429 {
+			if resp, err := client.Do(request(t, t.Context(), http.MethodGet), transport.Always); err != nil ||
+				resp.StatusCode != 429 {
 				t.Fatal(resp, err)
 			}
 		}
@@ -291,7 +297,8 @@ func (h *hanging) Close() error { return nil }
 
 // unresolved dials as where no name server knows the name.
 func unresolved(_ context.Context, network, address string) (net.Conn, error) {
-	return nil, &net.OpError{Op: "dial", Net: network, Err: &net.DNSError{Err: "no such host", Name: address, IsNotFound: true}}
+	return nil, &net.OpError{Op: "dial", Net: network,
+		Err: &net.DNSError{Err: "no such host", Name: address, IsNotFound: true}}
 }
 
 // A connection broken after the request was still made, on a fresh socket and on one that had been idle.
@@ -353,7 +360,8 @@ func TestNothingThatIsCarriedReachesLogsOrErrors(t *testing.T) {
 		if strings.Contains(text, "canary") {
 			t.Errorf("a canary got out:\n%s", text)
 		}
-		for _, want := range []string{"billing.example/api/customers", "circuit changed", "attempt=2", "status=500", "took=", "failed=broken"} {
+		for _, want := range []string{"billing.example/api/customers", "circuit changed", "attempt=2", "status=500", "took=",
+			"failed=broken"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%q is not logged", want)
 			}

@@ -41,7 +41,8 @@ func TestDeadlineCoversTheBodyAndNotTheWaits(t *testing.T) {
 			time.Sleep(8 * time.Second)
 			return respond(200, ""), nil
 		}}
-		client = transport.New(transport.Options{Base: slow, Retries: -1, Timeout: 10 * time.Second, MaxInFlight: 1, RatePerSecond: 1})
+		client = transport.New(transport.Options{Base: slow, Retries: -1, Timeout: 10 * time.Second, MaxInFlight: 1,
+			RatePerSecond: 1})
 		var calls sync.WaitGroup
 		for range 5 { // the last one waits 32 seconds for its turn
 			calls.Go(func() {
@@ -110,7 +111,8 @@ func TestPaceSlowsAfterA429AndRecovers(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if early, late := s.at[4].Sub(s.at[3]), s.at[199].Sub(s.at[198]); early < 150*time.Millisecond || late > 101*time.Millisecond {
+		if early, late := s.at[4].Sub(s.at[3]), s.at[199].Sub(s.at[198]); early < 150*time.Millisecond ||
+			late > 101*time.Millisecond {
 			t.Errorf("spacing was %v after the 429 and %v in the end", early, late)
 		}
 	})
@@ -128,7 +130,8 @@ func TestWaitsEndWithTheirContext(t *testing.T) {
 			cancel()
 			reasonIs(t, "waiting", err, transport.ReasonCancelled)
 			var failed *transport.Error
-			if !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &failed) || failed.Sent || time.Since(begin) != time.Minute {
+			if !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &failed) || failed.Sent ||
+				time.Since(begin) != time.Minute {
 				t.Errorf("%v after %v", err, time.Since(begin))
 			}
 		}
@@ -142,7 +145,8 @@ func TestWaitsEndWithTheirContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := busy.Do(request(t, ctx, http.MethodGet), transport.Always)
-		if reasonIs(t, "a turn after the deadline", err, transport.ReasonCancelled); !errors.Is(err, context.DeadlineExceeded) {
+		if reasonIs(t, "a turn after the deadline", err, transport.ReasonCancelled); !errors.Is(err,
+			context.DeadlineExceeded) {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -231,7 +235,8 @@ func TestNothingLeavesThroughAConnectionThatWaitsAfterTheLastCall(t *testing.T) 
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) }))
 	defer server.Close()
 	end := func() {}
-	base := &http.Transport{Proxy: func(*http.Request) (*url.URL, error) { end(); return nil, nil }} // asked before a connection is taken
+	// asked before a connection is taken
+	base := &http.Transport{Proxy: func(*http.Request) (*url.URL, error) { end(); return nil, nil }}
 	defer base.CloseIdleConnections()
 	c := transport.New(transport.Options{Base: base, Retries: -1})
 	for i := range 200 {
@@ -244,12 +249,14 @@ func TestNothingLeavesThroughAConnectionThatWaitsAfterTheLastCall(t *testing.T) 
 		}
 		last, stop := context.WithCancel(t.Context())
 		end = stop
-		req, err := http.NewRequestWithContext(connector.WithLastCall(t.Context(), last), http.MethodPost, server.URL, strings.NewReader("{}"))
+		req, err := http.NewRequestWithContext(connector.WithLastCall(t.Context(), last), http.MethodPost, server.URL,
+			strings.NewReader("{}"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		var failed *transport.Error
-		if _, err := c.Do(req, transport.IfNoEffect); !errors.As(err, &failed) || failed.Reason != transport.ReasonCancelled || failed.Sent {
+		if _, err := c.Do(req, transport.IfNoEffect); !errors.As(err, &failed) ||
+			failed.Reason != transport.ReasonCancelled || failed.Sent {
 			t.Fatalf("what was too late ended with %v", err)
 		}
 		end = func() {}

@@ -95,7 +95,8 @@ func isProxy(err error) bool {
 func dialer(o Options) func(ctx context.Context, network, address string) (net.Conn, error) {
 	proxy := ""
 	if o.Proxy != nil {
-		proxy = net.JoinHostPort(o.Proxy.Hostname(), cmp.Or(o.Proxy.Port(), map[string]string{"http": "80", "https": "443", "socks5": "1080"}[o.Proxy.Scheme]))
+		proxy = net.JoinHostPort(o.Proxy.Hostname(),
+			cmp.Or(o.Proxy.Port(), map[string]string{"http": "80", "https": "443", "socks5": "1080"}[o.Proxy.Scheme]))
 	}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		reach := o.Reach

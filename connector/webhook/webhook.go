@@ -115,7 +115,8 @@ type laterError struct {
 func (e *laterError) RetryAt() time.Time { return e.at }
 
 // beforeSending are the failures before the first byte of a request left.
-var beforeSending = []transport.Reason{transport.ReasonURL, transport.ReasonName, transport.ReasonAddress, transport.ReasonConnect, transport.ReasonProxy}
+var beforeSending = []transport.Reason{transport.ReasonURL, transport.ReasonName, transport.ReasonAddress,
+	transport.ReasonConnect, transport.ReasonProxy}
 
 // NotSentError means no byte left: no connection to the receiver could be made.
 type NotSentError struct{ Err error }

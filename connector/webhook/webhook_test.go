@@ -21,7 +21,8 @@ func TestSecretsThatCouldBeGuessedAreRefused(t *testing.T) {
 		"whsec_c2hvcnQ=":                                     false,
 		"whsec_ not base64 at all, though long enough":       false,
 	} {
-		if err := CheckSecret(connector.NewSecret(secret)); (err == nil) != good || err != nil && strings.Contains(err.Error(), secret) {
+		if err := CheckSecret(connector.NewSecret(secret)); (err == nil) != good || err != nil &&
+			strings.Contains(err.Error(), secret) {
 			t.Errorf("%q: %v", secret, err)
 		}
 	}
@@ -33,13 +34,15 @@ func TestAnAnswerSaysWhetherItIsWorthAnotherTry(t *testing.T) {
 	elsewhere := 0
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere++ }))
 	defer other.Close()
-	for code, want := range map[int]string{200: "taken", 204: "taken", 307: "refused", 400: "refused", 410: "refused", 408: "later", 429: "later", 500: "later", 503: "later"} {
+	for code, want := range map[int]string{200: "taken", 204: "taken", 307: "refused", 400: "refused", 410: "refused",
+		408: "later", 429: "later", 500: "later", 503: "later"} {
 		receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Location", other.URL)
 			w.WriteHeader(code)
 		}))
 		client := transport.New(transport.Options{Retries: -1})
-		r := &Receiver{URL: receiver.URL, Secret: connector.NewSecret("a text of thirty-two bytes or so"), HTTP: client, Now: time.Now}
+		r := &Receiver{URL: receiver.URL, Secret: connector.NewSecret("a text of thirty-two bytes or so"), HTTP: client,
+			Now: time.Now}
 		_, err := r.Send(t.Context(), "id", []byte("{}"))
 		var refused *RefusedError
 		var later interface{ RetryAt() time.Time }
@@ -69,7 +72,8 @@ func TestWithNobodyListeningNothingIsSent(t *testing.T) {
 	server.Close()
 	client := transport.New(transport.Options{Retries: -1})
 	t.Cleanup(client.Close)
-	r := Receiver{URL: server.URL, Secret: connector.NewSecret("a text of thirty-two bytes or so"), HTTP: client, Now: time.Now}
+	r := Receiver{URL: server.URL, Secret: connector.NewSecret("a text of thirty-two bytes or so"), HTTP: client,
+		Now: time.Now}
 	_, err := r.Send(t.Context(), "m1", []byte("{}"))
 	var not *NotSentError
 	if !errors.As(err, &not) {

@@ -63,11 +63,14 @@ func TestTheDrainRestsUntilADeliveryIsDueOrANudgeComes(t *testing.T) {
 		due  func(began time.Time) (time.Time, error)
 		want []string
 	}{
-		{"nothing waits", func(time.Time) (time.Time, error) { return time.Time{}, nil }, []string{"0s drain", "5s drain", "35s drain"}},
+		{"nothing waits", func(time.Time) (time.Time, error) { return time.Time{}, nil },
+			[]string{"0s drain", "5s drain", "35s drain"}},
 		{"one is due in twelve seconds", func(began time.Time) (time.Time, error) { return began.Add(12 * time.Second), nil },
 			[]string{"0s drain", "5s drain", "12s drain", "13s drain", "14s drain", "15s drain"}},
-		{"one is due in an hour", func(began time.Time) (time.Time, error) { return began.Add(time.Hour), nil }, []string{"0s drain", "5s drain", "35s drain"}},
-		{"the ledger is away", func(time.Time) (time.Time, error) { return time.Time{}, errors.New("disk I/O error") }, []string{"0s drain", "5s drain", "35s drain"}},
+		{"one is due in an hour", func(began time.Time) (time.Time, error) { return began.Add(time.Hour), nil },
+			[]string{"0s drain", "5s drain", "35s drain"}},
+		{"the ledger is away", func(time.Time) (time.Time, error) { return time.Time{}, errors.New("disk I/O error") },
+			[]string{"0s drain", "5s drain", "35s drain"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -92,7 +95,9 @@ func TestTheDrainRestsUntilADeliveryIsDueOrANudgeComes(t *testing.T) {
 }
 
 func throttledUntil(at time.Time) error {
-	return fmt.Errorf("list the customers: %w", &connector.RemoteError{Op: "list", Fault: connector.FaultThrottled, Status: 429, RetryAt: at, Detail: "too many requests"})
+	return fmt.Errorf("list the customers: %w",
+		&connector.RemoteError{Op: "list", Fault: connector.FaultThrottled, Status: 429, RetryAt: at,
+			Detail: "too many requests"})
 }
 
 // covers F13
@@ -101,13 +106,15 @@ func TestThrottledJobIsParkedUntilTheNamedTimeAndThenGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDiary()
 		runs := 0
-		run(t, 61*time.Minute, Config{Report: d.report, Jobs: []Job{{Name: "sync", Schedule: "*/15 * * * *", Run: func(context.Context, string) error {
-			if runs++; runs == 1 {
-				return throttledUntil(time.Now().Add(20 * time.Minute))
-			}
-			return nil
-		}}}})
-		d.check(t, "15m0s sync parked schedule", "30m0s sync skipped", "35m0s sync done schedule", "45m0s sync done schedule", "1h0m0s sync done schedule")
+		run(t, 61*time.Minute, Config{Report: d.report,
+			Jobs: []Job{{Name: "sync", Schedule: "*/15 * * * *", Run: func(context.Context, string) error {
+				if runs++; runs == 1 {
+					return throttledUntil(time.Now().Add(20 * time.Minute))
+				}
+				return nil
+			}}}})
+		d.check(t, "15m0s sync parked schedule", "30m0s sync skipped", "35m0s sync done schedule", "45m0s sync done schedule",
+			"1h0m0s sync done schedule")
 	})
 }
 
@@ -128,7 +135,8 @@ func TestParkingIsBounded(t *testing.T) {
 			t.Parallel()
 			now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 			w := &Worker{cfg: Config{Now: func() time.Time { return now }}}
-			e := w.once(t.Context(), "sync", TriggerSchedule, func(context.Context, string) error { return throttledUntil(now.Add(tt.wait)) })
+			e := w.once(t.Context(), "sync", TriggerSchedule,
+				func(context.Context, string) error { return throttledUntil(now.Add(tt.wait)) })
 			if want := now.Add(tt.got); tt.got > 0 && (e.Outcome != Parked || !e.Until.Equal(want)) {
 				t.Errorf("got %s until %s, want parked until %s", e.Outcome, e.Until, want)
 			}

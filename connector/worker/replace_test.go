@@ -36,12 +36,14 @@ func TestJobsAreReplacedWhileTheWorkerRuns(t *testing.T) {
 		name: "the next run is another", after: 20 * time.Minute, span: 46 * time.Minute,
 		first: func(d *diary) Job { return sync(d, "old", 0) },
 		then:  func(d *diary) []Job { return []Job{sync(d, "new", 0)} },
-		want:  []string{"15m0s old", "15m0s sync done schedule", "30m0s new", "30m0s sync done schedule", "45m0s new", "45m0s sync done schedule"},
+		want: []string{"15m0s old", "15m0s sync done schedule", "30m0s new", "30m0s sync done schedule", "45m0s new",
+			"45m0s sync done schedule"},
 	}, {
 		name: "a run at work finishes, and the next is another", after: 20 * time.Minute, span: 46 * time.Minute,
 		first: func(d *diary) Job { return sync(d, "old", 20*time.Minute) },
 		then:  func(d *diary) []Job { return []Job{sync(d, "new", 0)} },
-		want:  []string{"30m0s sync skipped", "35m0s old", "35m0s sync done schedule", "45m0s new", "45m0s sync done schedule"},
+		want: []string{"30m0s sync skipped", "35m0s old", "35m0s sync done schedule", "45m0s new",
+			"45m0s sync done schedule"},
 	}, {
 		name: "what is removed finishes and does not start again", after: 20 * time.Minute, span: 61 * time.Minute,
 		first: func(d *diary) Job { return sync(d, "old", 8*time.Minute) },
@@ -51,15 +53,18 @@ func TestJobsAreReplacedWhileTheWorkerRuns(t *testing.T) {
 		name: "what comes back while it is at work is not at work twice", after: 20 * time.Minute, span: 46 * time.Minute,
 		first: func(d *diary) Job { return sync(d, "old", 20*time.Minute) },
 		then:  func(d *diary) []Job { j := sync(d, "new", 0); j.Last = nil; return []Job{j} },
-		want:  []string{"30m0s sync skipped", "35m0s old", "35m0s sync done schedule", "45m0s new", "45m0s sync done schedule"},
+		want: []string{"30m0s sync skipped", "35m0s old", "35m0s sync done schedule", "45m0s new",
+			"45m0s sync done schedule"},
 	}, {
 		name: "what is new and never ran runs at once", after: 20 * time.Minute, span: 31 * time.Minute,
 		first: func(d *diary) Job { return sync(d, "old", 0) },
 		then: func(d *diary) []Job {
-			added := Job{Name: "added", Schedule: "@yearly", Run: says(d, "new", 0), Last: func(context.Context) (time.Time, error) { return time.Time{}, nil }}
+			added := Job{Name: "added", Schedule: "@yearly", Run: says(d, "new", 0),
+				Last: func(context.Context) (time.Time, error) { return time.Time{}, nil }}
 			return []Job{sync(d, "old", 0), added}
 		},
-		want: []string{"15m0s old", "15m0s sync done schedule", "20m0s new", "20m0s added done catch_up", "30m0s old", "30m0s sync done schedule"},
+		want: []string{"15m0s old", "15m0s sync done schedule", "20m0s new", "20m0s added done catch_up", "30m0s old",
+			"30m0s sync done schedule"},
 	}, {
 		name: "what is kept is not made up for, whatever the ledger says", after: 20 * time.Minute, span: 31 * time.Minute,
 		first: func(d *diary) Job { return sync(d, "old", 0) },
@@ -73,18 +78,22 @@ func TestJobsAreReplacedWhileTheWorkerRuns(t *testing.T) {
 		name: "another schedule counts from then on", after: 20 * time.Minute, span: 31 * time.Minute,
 		first: func(d *diary) Job { return sync(d, "old", 0) },
 		then:  func(d *diary) []Job { j := sync(d, "new", 0); j.Schedule = "*/5 * * * *"; return []Job{j} },
-		want:  []string{"15m0s old", "15m0s sync done schedule", "25m0s new", "25m0s sync done schedule", "30m0s new", "30m0s sync done schedule"},
+		want: []string{"15m0s old", "15m0s sync done schedule", "25m0s new", "25m0s sync done schedule", "30m0s new",
+			"30m0s sync done schedule"},
 	}, {
 		name: "what is parked goes on as it is now", after: 20 * time.Minute, span: 41 * time.Minute,
 		first: func(*diary) Job {
-			return Job{Name: "sync", Schedule: quarterly, Last: justNow, Run: func(context.Context, string) error { return throttledUntil(time.Now().Add(10 * time.Minute)) }}
+			return Job{Name: "sync", Schedule: quarterly, Last: justNow,
+				Run: func(context.Context, string) error { return throttledUntil(time.Now().Add(10 * time.Minute)) }}
 		},
 		then: func(d *diary) []Job { return []Job{sync(d, "new", 0)} },
-		want: []string{"15m0s sync parked schedule", "25m0s new", "25m0s sync done schedule", "30m0s new", "30m0s sync done schedule"},
+		want: []string{"15m0s sync parked schedule", "25m0s new", "25m0s sync done schedule", "30m0s new",
+			"30m0s sync done schedule"},
 	}, {
 		name: "what is parked and removed waits no longer", after: 20 * time.Minute, span: 61 * time.Minute,
 		first: func(*diary) Job {
-			return Job{Name: "sync", Schedule: quarterly, Last: justNow, Run: func(context.Context, string) error { return throttledUntil(time.Now().Add(10 * time.Minute)) }}
+			return Job{Name: "sync", Schedule: quarterly, Last: justNow,
+				Run: func(context.Context, string) error { return throttledUntil(time.Now().Add(10 * time.Minute)) }}
 		},
 		then: func(*diary) []Job { return nil },
 		want: []string{"15m0s sync parked schedule"},
@@ -117,12 +126,14 @@ func TestJobsThatCannotBeUsedReplaceNothing(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("disk I/O error")
 	noted := func(d *diary) Job {
-		return Job{Name: "sync", Schedule: "*/15 * * * *", Run: func(context.Context, string) error { d.note("old"); return nil }}
+		return Job{Name: "sync", Schedule: "*/15 * * * *",
+			Run: func(context.Context, string) error { d.note("old"); return nil }}
 	}
 	for name, jobs := range map[string][]Job{
 		"a schedule that is none": {{Name: "sync", Schedule: "often", Run: nothing}},
-		"a name twice":            {{Name: "a", Schedule: "@daily", Run: nothing}, {Name: "a", Schedule: "@daily", Run: nothing}},
-		"nothing to run":          {{Name: "a", Schedule: "@daily"}},
+		"a name twice": {{Name: "a", Schedule: "@daily", Run: nothing},
+			{Name: "a", Schedule: "@daily", Run: nothing}},
+		"nothing to run": {{Name: "a", Schedule: "@daily"}},
 		"the ledger is away": {{Name: "a", Schedule: "@daily", Run: nothing, Last: func(context.Context) (time.Time, error) {
 			return time.Time{}, broken
 		}}},
@@ -156,7 +167,8 @@ func TestAReplacedJobKeepsItsDelay(t *testing.T) {
 				return nil
 			}}
 		}
-		w := start(t, Config{DrainEvery: time.Hour, Jitter: 10 * time.Second, Rand: rand.New(rand.NewPCG(1, 2)), Jobs: []Job{job()}})
+		w := start(t, Config{DrainEvery: time.Hour, Jitter: 10 * time.Second, Rand: rand.New(rand.NewPCG(1, 2)),
+			Jobs: []Job{job()}})
 		for range 3600 { // at every second of an hour
 			time.Sleep(time.Second)
 			if err := w.Replace(t.Context(), []Job{job()}); err != nil {

@@ -64,10 +64,12 @@ type Job struct {
 
 // Config holds a worker's jobs.
 type Config struct {
-	Jobs       []Job
-	Drain      func(ctx context.Context) error              // reflects the inbox; one call at a time
-	DrainDue   func(ctx context.Context) (time.Time, error) // when the next waiting delivery is due; zero for none. Nil leaves it to DrainEvery
-	DrainEvery time.Duration                                // the longest time between two drains, for waiting deliveries; default 30 s
+	Jobs  []Job
+	Drain func(ctx context.Context) error // reflects the inbox; one call at a time
+	// when the next waiting delivery is due; zero for none. Nil leaves it to DrainEvery
+	DrainDue func(ctx context.Context) (time.Time, error)
+	// the longest time between two drains, for waiting deliveries; default 30 s
+	DrainEvery time.Duration
 
 	// Jitter bounds the delay of each job's ticks, so many jobs and installations do not all start on the
 	// minute. A job's delay is drawn from Rand once, so its intervals stay exact. Zero means no delay.

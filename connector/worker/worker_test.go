@@ -103,7 +103,8 @@ func TestJobRunsAtItsTimes(t *testing.T) {
 			{Name: "sync", Schedule: "*/15 * * * *", Last: justNow, Run: nothing},
 			{Name: "sweep", Schedule: "7 * * * *", Run: nothing},
 		}})
-		d.check(t, "7m0s sweep done schedule", "15m0s sync done schedule", "30m0s sync done schedule", "45m0s sync done schedule", "1h0m0s sync done schedule")
+		d.check(t, "7m0s sweep done schedule", "15m0s sync done schedule", "30m0s sync done schedule",
+			"45m0s sync done schedule", "1h0m0s sync done schedule")
 	})
 }
 
@@ -111,7 +112,8 @@ func TestDailyJobRunsOncePerDay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDiary()
-		run(t, 7*24*time.Hour, Config{Report: d.report, DrainEvery: time.Hour, Jobs: []Job{{Name: "backup", Schedule: "30 3 * * *", Run: nothing}}})
+		run(t, 7*24*time.Hour, Config{Report: d.report, DrainEvery: time.Hour,
+			Jobs: []Job{{Name: "backup", Schedule: "30 3 * * *", Run: nothing}}})
 		if len(d.lines) != 7 {
 			t.Errorf("a daily job ran %d times in 7 days: %q", len(d.lines), d.lines)
 		}
@@ -123,10 +125,11 @@ func TestTickIsSkippedWhileTheJobRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDiary()
-		run(t, 46*time.Minute, Config{Report: d.report, Jobs: []Job{{Name: "sync", Schedule: "*/15 * * * *", Run: func(context.Context, string) error {
-			time.Sleep(20 * time.Minute)
-			return nil
-		}}}})
+		run(t, 46*time.Minute, Config{Report: d.report,
+			Jobs: []Job{{Name: "sync", Schedule: "*/15 * * * *", Run: func(context.Context, string) error {
+				time.Sleep(20 * time.Minute)
+				return nil
+			}}}})
 		d.check(t, "30m0s sync skipped", "35m0s sync done schedule", "1h5m0s sync done schedule")
 	})
 }
@@ -136,17 +139,22 @@ func TestWhatAPersonAsksForIsNeverAtWorkBesideItsJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDiary()
 		slow := func(context.Context) error { time.Sleep(20 * time.Minute); return nil }
-		w := start(t, Config{Report: d.report, DrainEvery: time.Hour, Jobs: []Job{{Name: "sync", Schedule: "*/15 * * * *", Run: func(ctx context.Context, _ string) error { return slow(ctx) }}}})
+		w := start(t, Config{Report: d.report, DrainEvery: time.Hour,
+			Jobs: []Job{{Name: "sync", Schedule: "*/15 * * * *",
+				Run: func(ctx context.Context, _ string) error { return slow(ctx) }}}})
 		time.Sleep(time.Minute)
 		d.note("asked: %v", w.Now("sync", slow))
 		d.note("asked again: %v", w.Now("sync", slow))
-		d.note("asked for another: %v", w.Now("no schedule", func(context.Context) error { return throttledUntil(time.Now().Add(time.Hour)) }))
+		d.note("asked for another: %v",
+			w.Now("no schedule", func(context.Context) error { return throttledUntil(time.Now().Add(time.Hour)) }))
 		time.Sleep(31 * time.Minute) // the tick of 15 is skipped, the one of 30 is at work
 		d.note("asked beside a tick: %v", w.Now("sync", slow))
 		w.stop()
 		d.note("asked after the end: %v", w.Now("sync", slow))
-		d.check(t, "1m0s asked: <nil>", "1m0s asked again: "+ErrBusy.Error(), "1m0s asked for another: <nil>", "1m0s no schedule failed manual",
-			"15m0s sync skipped", "21m0s sync done manual", "32m0s asked beside a tick: "+ErrBusy.Error(), "50m0s sync done schedule", "50m0s asked after the end: "+ErrStopped.Error())
+		d.check(t, "1m0s asked: <nil>", "1m0s asked again: "+ErrBusy.Error(), "1m0s asked for another: <nil>",
+			"1m0s no schedule failed manual",
+			"15m0s sync skipped", "21m0s sync done manual", "32m0s asked beside a tick: "+ErrBusy.Error(),
+			"50m0s sync done schedule", "50m0s asked after the end: "+ErrStopped.Error())
 	})
 }
 
@@ -250,7 +258,8 @@ func TestJobGoesOnAfterAPanic(t *testing.T) {
 			t.Errorf("the report shows what was thrown: %s", text)
 		}
 		var p *connector.PanicError
-		if !errors.As(events[3].Err, &p) || !strings.Contains(p.What, "index out of range") || !strings.Contains(p.Stack, "worker_test.go") {
+		if !errors.As(events[3].Err, &p) || !strings.Contains(p.What, "index out of range") ||
+			!strings.Contains(p.Stack, "worker_test.go") {
 			t.Errorf("got %v, want the runtime's error and a stack", events[3].Err)
 		}
 	})
@@ -274,7 +283,8 @@ func TestStopEndsTheContextOfRunningJobsAndWaitsForThem(t *testing.T) {
 		w.stop()
 		d.note("stopped")
 		slices.Sort(d.lines)
-		d.check(t, "1m50s drain interrupted schedule", "1m50s finished", "1m50s finished", "1m50s stopped", "1m50s sync interrupted schedule")
+		d.check(t, "1m50s drain interrupted schedule", "1m50s finished", "1m50s finished", "1m50s stopped",
+			"1m50s sync interrupted schedule")
 	})
 }
 
@@ -282,9 +292,10 @@ func TestStopDoesNotWaitForAParkedJob(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDiary()
-		run(t, 90*time.Second, Config{Report: d.report, Jobs: []Job{{Name: "sync", Schedule: "* * * * *", Run: func(context.Context, string) error {
-			return throttledUntil(time.Now().Add(time.Hour))
-		}}}})
+		run(t, 90*time.Second, Config{Report: d.report,
+			Jobs: []Job{{Name: "sync", Schedule: "* * * * *", Run: func(context.Context, string) error {
+				return throttledUntil(time.Now().Add(time.Hour))
+			}}}})
 		d.note("stopped")
 		d.check(t, "1m0s sync parked schedule", "1m30s stopped")
 	})
@@ -341,7 +352,8 @@ func TestNewReportsEveryJobThatCannotBeUsed(t *testing.T) {
 	}
 	for _, want := range []string{
 		"jitter needs a source of randomness", `the job acme: the schedule "61 * * * *" cannot be used: "61" is no minute`,
-		"the job sweep: the schedule", `the job "sweep" is given twice`, `the job "idle" needs`, `the job "drain" is given twice, or has a name that is taken`,
+		"the job sweep: the schedule", `the job "sweep" is given twice`, `the job "idle" needs`,
+		`the job "drain" is given twice, or has a name that is taken`,
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("New: %v\nwant it to say: %s", err, want)

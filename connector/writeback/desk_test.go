@@ -34,7 +34,8 @@ type books struct {
 }
 
 func newBooks(n int) *books {
-	b := &books{field: map[string]string{}, other: map[string]string{}, version: map[string]int{}, closed: map[string]string{}, says: connector.Standings, setup: "field dd_status"}
+	b := &books{field: map[string]string{}, other: map[string]string{}, version: map[string]int{},
+		closed: map[string]string{}, says: connector.Standings, setup: "field dd_status"}
 	for i := range n {
 		b.field[sourceID(i)], b.other[sourceID(i)] = "", "a colleague's"
 	}
@@ -116,7 +117,8 @@ type desk struct {
 
 func newDesk(t testing.TB, n int) *desk {
 	t.Helper()
-	d := &desk{t: t, path: filepath.Join(t.TempDir(), "payersync.db"), books: newBooks(n), now: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC), name: "acme"}
+	d := &desk{t: t, path: filepath.Join(t.TempDir(), "payersync.db"), books: newBooks(n),
+		now: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC), name: "acme"}
 	statetest.New(t, d.path)
 	d.start()
 	d.fill("acme", n)
@@ -129,12 +131,14 @@ func (d *desk) start() {
 	if d.ledger != nil {
 		_ = d.ledger.Close()
 	}
-	l, err := state.Open(context.Background(), state.Options{Path: d.path, KeyFile: d.path + ".key", Now: func() time.Time { return d.now }, Commit: func(done bool) error {
-		if d.commit == nil {
-			return nil
-		}
-		return d.commit(done)
-	}})
+	l, err := state.Open(context.Background(),
+		state.Options{Path: d.path, KeyFile: d.path + ".key", Now: func() time.Time { return d.now },
+			Commit: func(done bool) error {
+				if d.commit == nil {
+					return nil
+				}
+				return d.commit(done)
+			}})
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -153,10 +157,12 @@ func (d *desk) do(fn func(*state.Tx) error) {
 func (d *desk) fill(connection string, n int) {
 	d.t.Helper()
 	d.do(func(tx *state.Tx) error {
-		if err := errors.Join(tx.PinConnection(state.Connection{Name: connection, Info: connector.SourceInfo{Kind: "books"}}), tx.SaveMapping("m1", "version: 1", "tester")); err != nil {
+		if err := errors.Join(tx.PinConnection(state.Connection{Name: connection, Info: connector.SourceInfo{Kind: "books"}}),
+			tx.SaveMapping("m1", "version: 1", "tester")); err != nil {
 			return err
 		}
-		run, err := tx.OpenRun(state.NewRun{Connection: connection, Kind: connector.RunSync, Trigger: "manual", Mapping: "m1", Holder: "test"})
+		run, err := tx.OpenRun(state.NewRun{Connection: connection, Kind: connector.RunSync, Trigger: "manual", Mapping: "m1",
+			Holder: "test"})
 		if err != nil {
 			return err
 		}
@@ -164,8 +170,10 @@ func (d *desk) fill(connection string, n int) {
 			r := connector.Record{SourceID: sourceID(i), State: connector.RecordActive, Data: []byte(`{}`)}
 			key := connector.Key{Name: "number", Value: connection + r.SourceID}
 			if err := errors.Join(tx.SavePage(run, connection, []connector.Record{r}),
-				tx.SaveDecisions(run, connection, "m1", state.Decision{SourceID: r.SourceID, ContentHash: r.Hash(), Verdict: state.Included, Key: key}),
-				tx.LinkPayer(state.Payer{Connection: connection, SourceID: r.SourceID, Key: key}, customer(connection, i), true)); err != nil {
+				tx.SaveDecisions(run, connection, "m1",
+					state.Decision{SourceID: r.SourceID, ContentHash: r.Hash(), Verdict: state.Included, Key: key}),
+				tx.LinkPayer(state.Payer{Connection: connection, SourceID: r.SourceID, Key: key}, customer(connection, i),
+					true)); err != nil {
 				return err
 			}
 		}
@@ -223,7 +231,8 @@ func (d *desk) run() writeback.Result {
 // approve lets go what waits.
 func (d *desk) approve() {
 	d.t.Helper()
-	if _, err := writeback.Approve(context.Background(), d.ledger, d.connection(), d.plan().Batch, "ada", "tried it"); err != nil {
+	if _, err := writeback.Approve(context.Background(), d.ledger, d.connection(), d.plan().Batch, "ada",
+		"tried it"); err != nil {
 		d.t.Fatal(err)
 	}
 }
@@ -243,7 +252,8 @@ func (d *desk) settled(status connector.MandateStatus, payers ...int) {
 func (d *desk) doing() map[string]writeback.Doing {
 	out := map[string]writeback.Doing{}
 	var items []writeback.Item
-	p, err := writeback.MakePlan(context.Background(), d.ledger, d.connection(), func(i writeback.Item) { items = append(items, i) })
+	p, err := writeback.MakePlan(context.Background(), d.ledger, d.connection(),
+		func(i writeback.Item) { items = append(items, i) })
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -129,7 +129,8 @@ func TestTwoConnectionsDoNotTouchEachOther(t *testing.T) {
 		t.Errorf("what was approved for one connection lets the other go: %+v", r)
 	}
 	other.approve()
-	if r := other.run(); r.Written != 1 || other.books.field["C0001"] != "dd asked" || d.books.field["C0001"] != "dd active" {
+	if r := other.run(); r.Written != 1 || other.books.field["C0001"] != "dd asked" ||
+		d.books.field["C0001"] != "dd active" {
 		t.Errorf("the other: %+v, %v and %v", r, other.books.field, d.books.field)
 	}
 	if r := d.run(); r.Written != 0 {
@@ -202,7 +203,8 @@ func TestARestoredLedgerWritesNothingBeforeASweep(t *testing.T) {
 	d.do((*state.Tx).MarkRestored)
 	d.books.edit("C0000", "dd active") // which the lost part of the ledger knew
 	d.observed(connector.MandatePending, 0, 1)
-	if r := d.run(); r.Written != 0 || r.Later != 3 || !strings.Contains(r.Problem, "A sweep reads it") || d.books.field["C0001"] != "dd asked" {
+	if r := d.run(); r.Written != 0 || r.Later != 3 || !strings.Contains(r.Problem, "A sweep reads it") ||
+		d.books.field["C0001"] != "dd asked" {
 		t.Errorf("before a sweep: %+v, %v", r, d.books.field)
 	}
 	d.now = d.now.Add(time.Minute)

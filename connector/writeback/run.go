@@ -79,7 +79,8 @@ func (r *Run) run(ctx context.Context) error {
 		r.result.Problem = connector.ProblemOf(end)
 	}
 	return r.note(after, func(tx *state.Tx) error {
-		return tx.NoteWriteback(state.WritebackRun{Connection: r.Name, Written: r.result.Written, Waiting: r.result.Waiting, Stuck: r.result.Stuck, Problem: r.result.Problem})
+		return tx.NoteWriteback(state.WritebackRun{Connection: r.Name, Written: r.result.Written, Waiting: r.result.Waiting,
+			Stuck: r.result.Stuck, Problem: r.result.Problem})
 	})
 }
 
@@ -226,7 +227,8 @@ func (r *Run) lookAt(ctx context.Context, i Item, held map[string]connector.Writ
 	says, ours := r.said(i, field, found.Value)
 	switch {
 	case ours && field.Earlier == nil && !i.Taken && says != i.To:
-		return r.yield(ctx, i, field, found.Value, "The field says "+string(says)+", and since the ledger was put back nobody knows whether that was write-back or a person.")
+		return r.yield(ctx, i, field, found.Value,
+			"The field says "+string(says)+", and since the ledger was put back nobody knows whether that was write-back or a person.")
 	case ours:
 		field.Earlier, field.Holds = cmp.Or(field.Earlier, &found.Value), &found.Value
 	case i.Taken || i.Applied == connector.StandingNone: // nothing of ours is in it
@@ -251,7 +253,8 @@ func (r *Run) said(i Item, field state.WritebackField, value string) (connector.
 			return standing, true
 		}
 	}
-	return connector.StandingNone, field.Earlier != nil && (value == earlier || value == r.Writer.Value(connector.StandingNone, earlier))
+	return connector.StandingNone, field.Earlier != nil &&
+		(value == earlier || value == r.Writer.Value(connector.StandingNone, earlier))
 }
 
 func deref(s *string) string {
@@ -309,8 +312,9 @@ func (r *Run) write(ctx context.Context, i Item, held map[string]connector.Writt
 		return err
 	}
 	w := connector.Write{
-		ID: rand.Text(), Connection: i.Connection, SourceID: i.SourceID, Key: i.Key.Value, BillingID: i.BillingID, MandateID: i.MandateID,
-		From: i.Applied, To: i.To,
+		ID: rand.Text(), Connection: i.Connection, SourceID: i.SourceID, Key: i.Key.Value, BillingID: i.BillingID,
+		MandateID: i.MandateID,
+		From:      i.Applied, To: i.To,
 	}
 	if held != nil {
 		found, is := held[i.SourceID]
@@ -319,7 +323,8 @@ func (r *Run) write(ctx context.Context, i Item, held map[string]connector.Writt
 			return r.refuse(ctx, i, "The record is not there any more.")
 		case found.Closed != "":
 			return r.refuse(ctx, i, "The record cannot be written to: "+found.Closed+".")
-		case field.Earlier == nil, i.Applied == connector.StandingNone && (field.Holds == nil || *field.Holds == *field.Earlier): // nothing of ours is in it
+		case field.Earlier == nil, i.Applied == connector.StandingNone &&
+			(field.Holds == nil || *field.Holds == *field.Earlier): // nothing of ours is in it
 			field.Earlier, field.Holds = &found.Value, nil
 		}
 		value := r.Writer.Value(i.To, *field.Earlier)
@@ -338,7 +343,8 @@ func (r *Run) write(ctx context.Context, i Item, held map[string]connector.Writt
 	if err != nil {
 		return fmt.Errorf("prepare the write to record %s: %w", i.SourceID, err)
 	}
-	frozen := state.FrozenWrite{RecordID: i.RecordID, Setup: r.SetupHash(), ID: w.ID, Wanted: i.To, Field: field, Body: body}
+	frozen := state.FrozenWrite{RecordID: i.RecordID, Setup: r.SetupHash(), ID: w.ID, Wanted: i.To, Field: field,
+		Body: body}
 	if err := r.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.FreezeWrite(frozen) }); err != nil {
 		return err
 	}
@@ -392,7 +398,8 @@ func (r *Run) send(ctx context.Context, i Item, to connector.Standing, body []by
 
 // refuse stores a refusal for one record, before anything was sent to it.
 func (r *Run) refuse(ctx context.Context, i Item, why string) error {
-	return errors.Join(r.refused(why), r.note(ctx, func(tx *state.Tx) error { return tx.WriteRefused(i.RecordID, r.SetupHash(), i.To, why) }))
+	return errors.Join(r.refused(why),
+		r.note(ctx, func(tx *state.Tx) error { return tx.WriteRefused(i.RecordID, r.SetupHash(), i.To, why) }))
 }
 
 // refused counts a refusal. Many in a row are no problem of single records.

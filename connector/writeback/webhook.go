@@ -40,7 +40,8 @@ func (h *Webhook) Value(to connector.Standing, _ string) string { return string(
 
 // Freeze returns the body.
 func (h *Webhook) Freeze(w connector.Write) ([]byte, error) {
-	return json.Marshal(Event{w.ID, "mandate.status", h.Now().UTC(), w.Connection, w.SourceID, w.Key, w.BillingID, w.MandateID, w.From, w.To})
+	return json.Marshal(Event{w.ID, "mandate.status", h.Now().UTC(), w.Connection, w.SourceID, w.Key, w.BillingID,
+		w.MandateID, w.From, w.To})
 }
 
 // Send posts the body. A refusal stands for all bodies: the receiver's address or secret is wrong.

@@ -279,7 +279,8 @@ func (i Item) fresh() bool { return i.Doing == Due && i.Approved != i.To }
 // Approve approves the waiting writes, if they are the batch a person has seen, and returns their number. It fails with
 // outbox.ErrNothing or outbox.ErrChanged.
 func Approve(ctx context.Context, ledger *state.Ledger, c Connection, batch, actor, reason string) (int, error) {
-	a := state.WritebackApproval{Connection: c.Name, Setup: c.SetupHash(), Batch: batch, Writes: map[string]connector.Standing{}, Reason: reason}
+	a := state.WritebackApproval{Connection: c.Name, Setup: c.SetupHash(), Batch: batch,
+		Writes: map[string]connector.Standing{}, Reason: reason}
 	p, err := MakePlan(ctx, ledger, c, func(i Item) {
 		if i.fresh() {
 			a.Writes[i.SourceID] = i.To
@@ -296,7 +297,8 @@ func Approve(ctx context.Context, ledger *state.Ledger, c Connection, batch, act
 
 // Take gives the field of a record back to write-back, on a person's word: what somebody else
 // wrote there, or the system refused, no longer counts. It reports false for nothing to take.
-func Take(ctx context.Context, ledger *state.Ledger, c Connection, sourceID, actor, reason string) (took bool, err error) {
+func Take(ctx context.Context, ledger *state.Ledger, c Connection, sourceID, actor, reason string) (took bool,
+	err error) {
 	id := state.RecordID{Connection: c.Name, SourceID: sourceID}
 	err = ledger.Do(ctx, func(tx *state.Tx) error {
 		if took, err = tx.TakeField(id, c.SetupHash()); err != nil || !took {

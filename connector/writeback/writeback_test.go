@@ -20,7 +20,8 @@ func TestAThousandPayersAreWrittenOnce(t *testing.T) {
 	if r := d.run(); r.Written != 0 || r.Waiting != 1000 || r.Batch == "" || d.books.reads+d.books.writes != 0 {
 		t.Fatalf("before anybody approved: %+v, %d reads, %d writes", r, d.books.reads, d.books.writes)
 	}
-	if _, err := writeback.Approve(t.Context(), d.ledger, d.connection(), "another", "ada", ""); !errors.Is(err, outbox.ErrChanged) {
+	if _, err := writeback.Approve(t.Context(), d.ledger, d.connection(), "another", "ada", ""); !errors.Is(err,
+		outbox.ErrChanged) {
 		t.Errorf("another batch: %v", err)
 	}
 	d.approve()
@@ -59,7 +60,8 @@ func TestManyWritesWaitForAPerson(t *testing.T) {
 	}
 	shown := r.Batch
 	d.observed(connector.MandateCancelled, 20)
-	if _, err := writeback.Approve(t.Context(), d.ledger, d.connection(), shown, "ada", ""); !errors.Is(err, outbox.ErrChanged) {
+	if _, err := writeback.Approve(t.Context(), d.ledger, d.connection(), shown, "ada", ""); !errors.Is(err,
+		outbox.ErrChanged) {
 		t.Errorf("what was not shown was let go: %v", err)
 	}
 	d.approve()
@@ -77,7 +79,8 @@ func TestAnotherFieldIsApprovedAnew(t *testing.T) {
 	d := newDesk(t, 3)
 	d.settled(connector.MandateActive, 0, 1, 2)
 	d.books.setup = "field another"
-	d.expect("with another setup", map[string]writeback.Doing{"C0000": writeback.Waits, "C0001": writeback.Waits, "C0002": writeback.Waits})
+	d.expect("with another setup",
+		map[string]writeback.Doing{"C0000": writeback.Waits, "C0001": writeback.Waits, "C0002": writeback.Waits})
 	d.approve()
 	d.books.field = map[string]string{"C0000": "", "C0001": "dd active", "C0002": ""}
 	if r := d.run(); r.Written != 2 || r.Already != 1 {
@@ -106,13 +109,15 @@ func TestSomebodyElsesNewerValueStays(t *testing.T) {
 		t.Errorf("the fields hold %v", d.books.field)
 	}
 	d.expect("what a colleague changed", map[string]writeback.Doing{"C0000": writeback.Theirs})
-	if took, err := writeback.Take(t.Context(), d.ledger, d.connection(), "C0000", "ada", "it was a slip"); !took || err != nil {
+	if took, err := writeback.Take(t.Context(), d.ledger, d.connection(), "C0000", "ada", "it was a slip"); !took ||
+		err != nil {
 		t.Errorf("taken %v, %v", took, err)
 	}
 	if r := d.run(); r.Written != 1 || d.books.field["C0000"] != "dd active" {
 		t.Errorf("when it was taken: %+v, %q", r, d.books.field["C0000"])
 	}
-	if took, err := writeback.Take(t.Context(), d.ledger, d.connection(), "C0001", "ada", ""); err != nil || took && d.books.field["C0001"] == "" {
+	if took, err := writeback.Take(t.Context(), d.ledger, d.connection(), "C0001", "ada", ""); err != nil || took &&
+		d.books.field["C0001"] == "" {
 		t.Errorf("taken %v, %v", took, err)
 	}
 }
@@ -159,7 +164,8 @@ func TestWhatTheFieldHeldBeforeComesBackWhileItIsOurs(t *testing.T) {
 	d.settled(connector.MandateActive, 0, 1)
 	d.books.edit("C0001", "cheque")
 	d.observed(connector.MandateCancelled, 0, 1)
-	if r := d.run(); r.Written != 1 || r.Theirs != 1 || d.books.field["C0000"] != "cash" || d.books.field["C0001"] != "cheque" {
+	if r := d.run(); r.Written != 1 || r.Theirs != 1 || d.books.field["C0000"] != "cash" ||
+		d.books.field["C0001"] != "cheque" {
 		t.Errorf("after the end: %+v, %v", r, d.books.field)
 	}
 	d.now = d.now.Add(time.Hour)
@@ -178,7 +184,8 @@ func TestStatusesThatAreNotDocumentedAreToldAndNotWritten(t *testing.T) {
 	d := newDesk(t, 2)
 	d.settled(connector.MandateActive, 0)
 	d.observed("HALF_SIGNED", 0, 1)
-	if r := d.run(); r.Written != 0 || r.Stuck != 2 || d.books.field["C0000"] != "dd active" || d.books.field["C0001"] != "" {
+	if r := d.run(); r.Written != 0 || r.Stuck != 2 || d.books.field["C0000"] != "dd active" ||
+		d.books.field["C0001"] != "" {
 		t.Errorf("the run: %+v, %v", r, d.books.field)
 	}
 	d.expect("undocumented", map[string]writeback.Doing{"C0000": writeback.Unknown, "C0001": writeback.Unknown})
@@ -199,7 +206,8 @@ func TestWritesToOneRecordAreApartAndFew(t *testing.T) {
 	for range 10 { // somebody, or something, moves it to and fro
 		d.now = d.now.Add(11 * time.Minute)
 		d.run()
-		d.observed(map[bool]connector.MandateStatus{true: connector.MandateActive, false: connector.MandateCreated}[d.books.field["C0000"] == "dd asked"], 0)
+		d.observed(map[bool]connector.MandateStatus{true: connector.MandateActive,
+			false: connector.MandateCreated}[d.books.field["C0000"] == "dd asked"], 0)
 	}
 	if d.books.writes != 6 {
 		t.Errorf("%d writes on one day", d.books.writes)
@@ -217,7 +225,8 @@ func TestWritesToOneRecordAreApartAndFew(t *testing.T) {
 
 func TestASystemThatIsDownIsAskedOnceARun(t *testing.T) {
 	t.Parallel()
-	for name, cause := range map[string]error{"wrong credentials": connector.ErrNotWritten, "no answer": errors.New("no answer")} {
+	for name, cause := range map[string]error{"wrong credentials": connector.ErrNotWritten,
+		"no answer": errors.New("no answer")} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := newDesk(t, 40)
@@ -255,7 +264,8 @@ func TestRefusalsOfSingleRecordsStopNobodyElse(t *testing.T) {
 	if r := d.run(); r.Written != 27 || r.Refused != 3 || r.Stuck != 3 || r.Err != nil {
 		t.Errorf("the run: %+v", r)
 	}
-	d.expect("refused", map[string]writeback.Doing{"C0001": writeback.Refused, "C0002": writeback.Refused, "C0003": writeback.Refused})
+	d.expect("refused", map[string]writeback.Doing{"C0001": writeback.Refused, "C0002": writeback.Refused,
+		"C0003": writeback.Refused})
 	d.now = d.now.Add(25 * time.Hour)
 	d.books.refuse, d.books.closed = nil, map[string]string{}
 	if r := d.run(); r.Written != 2 || r.Refused != 1 {
@@ -275,11 +285,13 @@ func TestPayersWhoseRecordsAreGoneAreLeftAlone(t *testing.T) {
 	d := newDesk(t, 2)
 	d.settled(connector.MandateActive, 0, 1)
 	d.do(func(tx *state.Tx) error {
-		run, err := tx.OpenRun(state.NewRun{Connection: "acme", Kind: connector.RunSync, Trigger: "manual", Mapping: "m1", Holder: "test"})
+		run, err := tx.OpenRun(state.NewRun{Connection: "acme", Kind: connector.RunSync, Trigger: "manual", Mapping: "m1",
+			Holder: "test"})
 		if err != nil {
 			return err
 		}
-		return tx.SavePage(run, "acme", []connector.Record{{SourceID: "C0000", State: connector.RecordArchived, Data: []byte(`{}`)}})
+		return tx.SavePage(run, "acme",
+			[]connector.Record{{SourceID: "C0000", State: connector.RecordArchived, Data: []byte(`{}`)}})
 	})
 	d.observed(connector.MandateCancelled, 0, 1)
 	if r := d.run(); r.Written != 1 || d.books.field["C0000"] != "dd active" {
@@ -295,7 +307,8 @@ func TestNobodyElseWritesMeanwhile(t *testing.T) {
 		t.Fatal(lock, err)
 	}
 	defer func() { _ = lock.Release() }()
-	if _, err := (&writeback.Run{Connection: d.connection(), Ledger: d.ledger}).Do(t.Context()); !errors.Is(err, outbox.ErrBusy) {
+	if _, err := (&writeback.Run{Connection: d.connection(), Ledger: d.ledger}).Do(t.Context()); !errors.Is(err,
+		outbox.ErrBusy) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -315,7 +328,8 @@ func TestAFieldDoesNotSayActiveBehindTheEndOfAMandate(t *testing.T) {
 	}
 	take := func(d *desk, id string) {
 		d.t.Helper()
-		if took, err := writeback.Take(d.t.Context(), d.ledger, d.connection(), id, "ada", "it is ours"); !took || err != nil {
+		if took, err := writeback.Take(d.t.Context(), d.ledger, d.connection(), id, "ada", "it is ours"); !took ||
+			err != nil {
 			d.t.Errorf("taken %v, %v", took, err)
 		}
 	}

@@ -19,7 +19,8 @@ func TestStoryRunsOnlyWithTheSetting(t *testing.T) {
 				t.Errorf("%s=%q: the story ran", Variable, value)
 			}
 		}()
-		if got := skipped.reason; runs != (got == "") || !runs && !strings.Contains(got, "needs a browser; set PAYERSYNC_LONG=1") {
+		if got := skipped.reason; runs != (got == "") || !runs &&
+			!strings.Contains(got, "needs a browser; set PAYERSYNC_LONG=1") {
 			t.Errorf("%s=%q: skipped with %q", Variable, value, got)
 		}
 	}

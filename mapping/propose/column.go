@@ -54,7 +54,8 @@ var (
 
 func newColumn(t Table, at int, name string) *column {
 	heading, legend := withoutLegend(name)
-	c := &column{name: name, at: at, words: plainWords(heading), legend: legend, rows: len(t.Rows), times: map[string]int{}}
+	c := &column{name: name, at: at, words: plainWords(heading), legend: legend, rows: len(t.Rows),
+		times: map[string]int{}}
 	c.noFalse = c.hasFalseAmongTexts(t.Rows)
 	for _, row := range t.Rows {
 		cell := c.value(row)
@@ -114,7 +115,8 @@ var (
 func withoutLegend(heading string) (string, map[string]string) {
 	var legend map[string]string
 	rest := inBrackets.ReplaceAllStringFunc(heading, func(found string) string {
-		entries := strings.FieldsFunc(strings.Trim(found, " ()[]"), func(r rune) bool { return strings.ContainsRune(",;/|", r) })
+		entries := strings.FieldsFunc(strings.Trim(found, " ()[]"),
+			func(r rune) bool { return strings.ContainsRune(",;/|", r) })
 		read := map[string]string{}
 		for _, e := range entries {
 			if m := legendEntry.FindStringSubmatch(e); m != nil {
@@ -140,7 +142,8 @@ func withoutLegend(heading string) (string, map[string]string) {
 func (c *column) counts() bool {
 	var numbers []int
 	for v := range c.times {
-		if n, err := strconv.Atoi(strings.TrimSuffix(v, ".")); err == nil && !strings.HasPrefix(v, "+") && (n == 0 || v[0] != '0') {
+		if n, err := strconv.Atoi(strings.TrimSuffix(v, ".")); err == nil && !strings.HasPrefix(v, "+") &&
+			(n == 0 || v[0] != '0') {
 			numbers = append(numbers, n)
 		}
 	}
@@ -161,8 +164,10 @@ func (c *column) add(cell string) {
 		_, land = mapping.Country(cell)
 	}
 	for counter, is := range map[*int]bool{
-		&c.emails: hasEmail(cell), &c.numbers: phoneForm.MatchString(mapping.PhoneText(cell)), &c.plus: strings.HasPrefix(cell, "+"),
-		&c.codes: digit && utf8.RuneCountInString(cell) <= 30 && codeForm.MatchString(cell), &c.short: digit && len(compact) <= 10, &c.dates: dateForm.MatchString(cell), &c.amounts: amountForm.MatchString(cell),
+		&c.emails: hasEmail(cell), &c.numbers: phoneForm.MatchString(mapping.PhoneText(cell)),
+		&c.plus:  strings.HasPrefix(cell, "+"),
+		&c.codes: digit && utf8.RuneCountInString(cell) <= 30 && codeForm.MatchString(cell), &c.short: digit &&
+			len(compact) <= 10, &c.dates: dateForm.MatchString(cell), &c.amounts: amountForm.MatchString(cell),
 		&c.ibans: IsIBAN(cell), &c.flags: isFlag(cell), &c.lands: land, &c.texts: letter,
 	} {
 		if is {

@@ -35,7 +35,8 @@ func (p *proposing) email() {
 	if len(p.emails) == 0 {
 		return
 	}
-	if doubtful := slices.DeleteFunc(slices.Clone(p.emails), func(c *column) bool { return c.notTheirs() == "" }); len(doubtful) > 0 {
+	if doubtful := slices.DeleteFunc(slices.Clone(p.emails),
+		func(c *column) bool { return c.notTheirs() == "" }); len(doubtful) > 0 {
 		p.emails = slices.DeleteFunc(p.emails, func(c *column) bool { return c.notTheirs() != "" })
 		if len(p.emails) == 0 {
 			p.emails = p.askDoubtful(doubtful)
@@ -87,8 +88,10 @@ func (p *proposing) email() {
 func (p *proposing) askDoubtful(doubtful []*column) []*column {
 	doubtful = doubtful[:min(3, len(doubtful))]
 	options := []string{"no e-mail address"}
-	options = append(options, connector.Map(doubtful, func(c *column) string { return fmt.Sprintf("%s (%s)", c.name, c.notTheirs()) })...)
-	taken := p.choose("email", "Which e-mail address is the customer's, and is to get the signing link?", false, options...)
+	options = append(options,
+		connector.Map(doubtful, func(c *column) string { return fmt.Sprintf("%s (%s)", c.name, c.notTheirs()) })...)
+	taken := p.choose("email", "Which e-mail address is the customer's, and is to get the signing link?", false,
+		options...)
 	if taken == 0 {
 		return nil
 	}
@@ -97,9 +100,14 @@ func (p *proposing) askDoubtful(doubtful []*column) []*column {
 
 // staff are words in a heading for the company's own staff, or an adviser of many.
 var staff = []string{
-	"sales", "rep", "salesperson", "salesman", "representative", "account manager", "accountmanager", "account owner", "agent", "advisor", "adviser", "assigned", "assignee", "created", "modified", "staff", "employee", "handled", "accountant", "bookkeeper",
-	"betreuer", "kundenbetreuer", "sachbearbeiter", "vertreter", "verkaufer", "vertrieb", "vertriebler", "steuerberater", "berater", "mitarbeiter", "zustandig", "bearbeiter", "handelsvertreter", "innendienst", "aussendienst",
-	"commercial", "vendeur", "conseiller", "gestionnaire", "expert comptable", "representant", "venditore", "agente", "commerciale", "commercialista", "consulente", "referente interno", "verkoper", "vertegenwoordiger", "boekhouder", "belastingadviseur", "medewerker", "beheerder",
+	"sales", "rep", "salesperson", "salesman", "representative", "account manager", "accountmanager", "account owner",
+	"agent", "advisor", "adviser", "assigned", "assignee", "created", "modified", "staff", "employee", "handled",
+	"accountant", "bookkeeper",
+	"betreuer", "kundenbetreuer", "sachbearbeiter", "vertreter", "verkaufer", "vertrieb", "vertriebler", "steuerberater",
+	"berater", "mitarbeiter", "zustandig", "bearbeiter", "handelsvertreter", "innendienst", "aussendienst",
+	"commercial", "vendeur", "conseiller", "gestionnaire", "expert comptable", "representant", "venditore", "agente",
+	"commerciale", "commercialista", "consulente", "referente interno", "verkoper", "vertegenwoordiger", "boekhouder",
+	"belastingadviseur", "medewerker", "beheerder",
 	"vendedor", "comercial", "gestor", "asesor", "representante",
 }
 
@@ -197,14 +205,16 @@ func (c *column) secondaryStreet() bool {
 
 func (p *proposing) towns() {
 	if c := p.first(rolePlace, nil); c != nil {
-		p.rule("customer.addresses[0].city", "join(split(trim("+c.written()+`), " ")[1:], " ")`, "what stands behind the postcode", c)
+		p.rule("customer.addresses[0].city", "join(split(trim("+c.written()+`), " ")[1:], " ")`,
+			"what stands behind the postcode", c)
 		p.rule("customer.addresses[0].postCode", "split(trim("+c.written()+`), " ")[0]`, "the first word of the cell", c)
 		return
 	}
 	if c := p.first(roleTown, func(c *column) bool { return c.texts*2 > c.filled }); c != nil {
 		p.rule("customer.addresses[0].city", "trim("+c.written()+")", "its heading says so", c)
 	}
-	if c := p.first(rolePostcode, func(c *column) bool { return c.short*2 >= c.filled || c.has([]string{"postcode", "post code"}) }); c != nil {
+	if c := p.first(rolePostcode,
+		func(c *column) bool { return c.short*2 >= c.filled || c.has([]string{"postcode", "post code"}) }); c != nil {
 		p.postcode = c
 		p.rule("customer.addresses[0].postCode", "postcode("+c.written()+")", "its heading says so", c)
 		p.lostZeros(c)

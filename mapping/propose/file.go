@@ -126,7 +126,8 @@ func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // scalar writes an expression as YAML takes it.
 func scalar(s string) string {
-	if strings.Contains(s, ": ") || strings.Contains(s, " #") || strings.ContainsAny(s[:1], "\"'[]{}&*!|>%@`-?:,#") || strings.HasSuffix(s, ":") {
+	if strings.Contains(s, ": ") || strings.Contains(s, " #") || strings.ContainsAny(s[:1], "\"'[]{}&*!|>%@`-?:,#") ||
+		strings.HasSuffix(s, ":") {
 		return "'" + strings.ReplaceAll(s, "'", "''") + "'"
 	}
 	return s

@@ -198,7 +198,8 @@ func (c *column) noID() string {
 	case c.filled == 0:
 		return "it is empty"
 	case c.spoilt*10 > c.filled:
-		return fmt.Sprintf("a spreadsheet has written %s values as 1.23E+15: two that look equal may have been two", of(c.spoilt, c.filled))
+		return fmt.Sprintf("a spreadsheet has written %s values as 1.23E+15: two that look equal may have been two",
+			of(c.spoilt, c.filled))
 	case c.has(aside[0].words), c.ibans*2 > c.filled:
 		return "bank details stay in your accounting system"
 	case c.emails*2 > c.filled:

@@ -13,7 +13,8 @@ func (p *proposing) byKey() bool {
 	for i, key := range p.keys {
 		columns := p.named(key)
 		primary := p.primary && i == 0
-		if columns == nil || !primary && (len(columns) > 1 || columns[0].score(roleID) == 0) || slices.ContainsFunc(columns, (*column).isPersonal) {
+		if columns == nil || !primary && (len(columns) > 1 || columns[0].score(roleID) == 0) ||
+			slices.ContainsFunc(columns, (*column).isPersonal) {
 			continue
 		}
 		why := "the database keeps it unique, and it is never blank"

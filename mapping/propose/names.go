@@ -52,7 +52,8 @@ func (p *proposing) names() {
 
 // displayName returns the column that a known program displays as the customer's name; nil for none.
 func (p *proposing) displayName(company *column) *column {
-	i := slices.IndexFunc(p.columns, func(c *column) bool { return c != company && c.meant != nil && c.meant.role == roleName })
+	i := slices.IndexFunc(p.columns,
+		func(c *column) bool { return c != company && c.meant != nil && c.meant.role == roleName })
 	if i < 0 {
 		return nil
 	}
@@ -61,7 +62,8 @@ func (p *proposing) displayName(company *column) *column {
 }
 
 // companyOrLast are headings of a column with companies, and with the last names of persons.
-var companyOrLast = []string{"co last name", "company last name", "company or last name", "firma nachname", "firma name", "name firma"}
+var companyOrLast = []string{"co last name", "company last name", "company or last name", "firma nachname",
+	"firma name", "name firma"}
 
 // company returns the column with the companies' names. The id column serves if its values are names.
 func (p *proposing) company(text func(*column) bool) *column {
@@ -180,14 +182,18 @@ func (p *proposing) customerName(n called) {
 		return
 	case n.company == nil:
 		p.rule("customer.name", n.personName(), "no column holds companies, so the person is the customer", n.person...)
-	case n.company.score(roleCompany)+n.company.score(roleName)+n.company.score(roleContact) == 0 && !slices.Contains(p.id, n.company):
-		p.rule("customer.name", n.companyName(), fmt.Sprintf("no heading says which column holds names; %q holds texts that differ", n.company.name), columns...)
+	case n.company.score(roleCompany)+n.company.score(roleName)+n.company.score(roleContact) == 0 &&
+		!slices.Contains(p.id, n.company):
+		p.rule("customer.name", n.companyName(),
+			fmt.Sprintf("no heading says which column holds names; %q holds texts that differ", n.company.name), columns...)
 	case whole || n.person == nil && n.contact == nil && n.other == nil:
-		p.rule("customer.name", n.companyName(), fmt.Sprintf("%s rows have one in %q", of(n.company.filled, n.company.rows), n.company.name), columns...)
+		p.rule("customer.name", n.companyName(),
+			fmt.Sprintf("%s rows have one in %q", of(n.company.filled, n.company.rows), n.company.name), columns...)
 	default:
 		columns = append(append(columns, n.person...), some(n.other, n.contact)...)
 		p.rule("customer.name", first(n.companyName(), n.personName(), n.otherName(), n.contactName()),
-			fmt.Sprintf("%q is filled in %s rows; elsewhere the person is the customer", n.company.name, of(n.company.filled, n.company.rows)), columns...)
+			fmt.Sprintf("%q is filled in %s rows; elsewhere the person is the customer", n.company.name,
+				of(n.company.filled, n.company.rows)), columns...)
 	}
 }
 
@@ -201,7 +207,8 @@ func (p *proposing) contactName(n called) {
 	if n.contact == nil && n.person == nil {
 		why = "no column holds the person to write to, so it is the customer"
 	}
-	p.rule("customer.people[0].name", name, why, append(append(some(n.contact), n.person...), some(n.company, n.more, n.other)...)...)
+	p.rule("customer.people[0].name", name, why,
+		append(append(some(n.contact), n.person...), some(n.company, n.more, n.other)...)...)
 }
 
 // first returns an expression for the first value that is not blank.
@@ -223,7 +230,8 @@ func (p *proposing) anyText() *column {
 	var found []*column
 	var options []string
 	for _, c := range p.columns {
-		if !c.used && p.left[c] == "" && c.texts*10 >= c.filled*9 && c.filled*2 > c.rows && len(c.times)*2 > c.filled && len(found) < 4 {
+		if !c.used && p.left[c] == "" && c.texts*10 >= c.filled*9 && c.filled*2 > c.rows && len(c.times)*2 > c.filled &&
+			len(found) < 4 {
 			found, options = append(found, c), append(options, c.name)
 		}
 	}

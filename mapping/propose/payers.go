@@ -15,7 +15,8 @@ import (
 func (p *proposing) payers() {
 	var conditions, reasons []string
 	var columns []*column
-	for _, find := range []func() (*column, string, string){p.total, p.placeholders, p.suppliers, p.status, p.customers, p.kind, p.leavers, p.payment} {
+	for _, find := range []func() (*column, string, string){p.total, p.placeholders, p.suppliers, p.status, p.customers,
+		p.kind, p.leavers, p.payment} {
 		if c, condition, why := find(); c != nil {
 			conditions, reasons, columns = append(conditions, condition), append(reasons, why), append(columns, c)
 		}
@@ -45,7 +46,8 @@ func (p *proposing) total() (*column, string, string) {
 	if len(are) == 0 {
 		return nil, "", ""
 	}
-	return c, "not (" + strings.Join(are, " || ") + ")", "lines that count the customers, or describe the columns, are none"
+	return c, "not (" + strings.Join(are, " || ") + ")",
+		"lines that count the customers, or describe the columns, are none"
 }
 
 // stamped matches a line with the time of the export.
@@ -106,8 +108,10 @@ func (p *proposing) placeholders() (*column, string, string) {
 	if n == 0 {
 		return nil, "", ""
 	}
-	return p.take(c, reading{fmt.Sprintf("all but names as “cash sales” and “do not use” (%s rows)", of(c.rows-n, c.rows)), "not (" + strings.Join(are, " || ") + ")",
-		fmt.Sprintf("%s rows have a name in %q as “cash sales” or “do not use” and are excluded", of(n, c.rows), c.name), c.rows - n})
+	return p.take(c, reading{fmt.Sprintf("all but names as “cash sales” and “do not use” (%s rows)", of(c.rows-n, c.rows)),
+		"not (" + strings.Join(are, " || ") + ")",
+		fmt.Sprintf("%s rows have a name in %q as “cash sales” or “do not use” and are excluded", of(n, c.rows), c.name),
+		c.rows - n})
 }
 
 // suppliers tells debtors and creditors apart by their accounts, as DATEV numbers them.
@@ -128,7 +132,9 @@ func (p *proposing) suppliers() (*column, string, string) {
 	if creditors == 0 && c.meant == nil {
 		return nil, "", ""
 	}
-	customers := reading{fmt.Sprintf("accounts below 7 (%s rows)", of(c.rows-creditors, c.rows)), "trim(" + c.written() + `) < "7"`, fmt.Sprintf("accounts from 7 on are suppliers: %s rows are excluded", of(creditors, c.rows)), c.rows - creditors}
+	customers := reading{fmt.Sprintf("accounts below 7 (%s rows)", of(c.rows-creditors, c.rows)), "trim(" + c.written() +
+		`) < "7"`, fmt.Sprintf("accounts from 7 on are suppliers: %s rows are excluded", of(creditors, c.rows)),
+		c.rows - creditors}
 	return p.take(c, customers)
 }
 
@@ -170,7 +176,8 @@ func (p *proposing) status() (*column, string, string) {
 
 // kind finds a column for telling customers from prospects and suppliers.
 func (p *proposing) kind() (*column, string, string) {
-	return p.sorted(p.first(roleKind, func(c *column) bool { return len(c.times) <= maxKinds && c.sum(inactiveWords) > 0 }))
+	return p.sorted(p.first(roleKind,
+		func(c *column) bool { return len(c.times) <= maxKinds && c.sum(inactiveWords) > 0 }))
 }
 
 // leavers finds a column with the day on which a customer left.
@@ -186,7 +193,8 @@ func (p *proposing) leavers() (*column, string, string) {
 		condition = "(" + condition + " || " + oneOf(c, none) + ")"
 	}
 	why := fmt.Sprintf("%s rows have a day in %q and are excluded", of(left, c.rows), c.name)
-	return p.take(c, reading{fmt.Sprintf("only rows without a day in %q (%s rows)", c.name, of(c.rows-left, c.rows)), condition, why, c.rows - left})
+	return p.take(c, reading{fmt.Sprintf("only rows without a day in %q (%s rows)", c.name, of(c.rows-left, c.rows)),
+		condition, why, c.rows - left})
 }
 
 // serial matches a day as spreadsheets count them.
@@ -201,7 +209,8 @@ var yearOfDay = regexp.MustCompile(`\b[0-9]{4}\b`)
 
 // isNoDay reports whether a day stands for none, as 0000-00-00, 30.12.1899 and 9999-12-31 do.
 func isNoDay(day string) bool {
-	year := yearOfDay.FindString(strings.SplitN(day, "(", 2)[0]) // in brackets stands no year, but a number of milliseconds
+	// in brackets stands no year, but a number of milliseconds
+	year := yearOfDay.FindString(strings.SplitN(day, "(", 2)[0])
 	return year != "" && (year < "1901" || year > "2900")
 }
 
@@ -222,7 +231,8 @@ func (p *proposing) sorted(c *column) (*column, string, string) {
 	var in, out, other []string
 	for _, v := range c.common() {
 		switch meant := c.meaning(v); {
-		case slices.Contains(yes, meant), meant != v && slices.Contains(activeWords, meant), !flags && hasPart(v, activeWords):
+		case slices.Contains(yes, meant), meant != v && slices.Contains(activeWords, meant), !flags &&
+			hasPart(v, activeWords):
 			in = append(in, v)
 		case slices.Contains(no, meant), meant != v && slices.Contains(inactiveWords, meant):
 			out = append(out, v)
@@ -256,7 +266,8 @@ func (c *column) meaning(value string) string {
 // hasPart reports whether one of several words in a cell is among words: "customer, supplier".
 func hasPart(value string, words []string) bool {
 	parts := strings.FieldsFunc(value, func(r rune) bool { return strings.ContainsRune(",;/|+&", r) })
-	return len(parts) > 1 && slices.ContainsFunc(parts, func(part string) bool { return slices.Contains(words, strings.TrimSpace(part)) })
+	return len(parts) > 1 && slices.ContainsFunc(parts,
+		func(part string) bool { return slices.Contains(words, strings.TrimSpace(part)) })
 }
 
 // askStatus asks about values of a status other than known words.
@@ -272,7 +283,8 @@ func (p *proposing) askStatus(c *column, in, out, other []string) (*column, stri
 		readings = append(readings, c.everybody())
 	}
 	if len(in) == 0 {
-		readings = append(readings, connector.Map(other[:min(2, len(other))], func(v string) reading { return c.only([]string{v}) })...)
+		readings = append(readings,
+			connector.Map(other[:min(2, len(other))], func(v string) reading { return c.only([]string{v}) })...)
 	}
 	return p.read(c, readings)
 }
@@ -312,7 +324,8 @@ func (c *column) isCondition(values []string) (yes, is bool) {
 		return false, false
 	}
 	yes, _ = connector.ReadFlag(values[0])
-	return yes, !slices.ContainsFunc(values, func(v string) bool { other, _ := connector.ReadFlag(v); return other != yes })
+	return yes, !slices.ContainsFunc(values,
+		func(v string) bool { other, _ := connector.ReadFlag(v); return other != yes })
 }
 
 // everybody takes all rows in.
@@ -326,7 +339,8 @@ func (c *column) only(values []string) reading {
 	if yes, is := c.isCondition(values); is {
 		condition = map[bool]string{true: "", false: "not "}[yes] + c.written()
 	}
-	return reading{fmt.Sprintf("only %s (%s rows)", listed(values), of(c.sum(values), c.rows)), condition, c.keeps(values), c.sum(values)}
+	return reading{fmt.Sprintf("only %s (%s rows)", listed(values), of(c.sum(values), c.rows)), condition, c.keeps(values),
+		c.sum(values)}
 }
 
 // allBut leaves the rows with one of these values out.
@@ -335,7 +349,8 @@ func (c *column) allBut(values []string) reading {
 	if yes, is := c.isCondition(values); is {
 		condition = map[bool]string{true: "not ", false: ""}[yes] + c.written()
 	}
-	return reading{fmt.Sprintf("all but %s (%s rows)", listed(values), of(c.rows-c.sum(values), c.rows)), condition, fmt.Sprintf("%s rows are excluded by %q", of(c.sum(values), c.rows), c.name), c.rows - c.sum(values)}
+	return reading{fmt.Sprintf("all but %s (%s rows)", listed(values), of(c.rows-c.sum(values), c.rows)), condition,
+		fmt.Sprintf("%s rows are excluded by %q", of(c.sum(values), c.rows), c.name), c.rows - c.sum(values)}
 }
 
 // read asks for the right one of several readings of a status.
@@ -344,7 +359,8 @@ func (p *proposing) read(c *column, readings []reading) (*column, string, string
 		readings = append(readings, c.everybody())
 	}
 	options := connector.Map(readings, func(r reading) string { return r.option })
-	r := readings[p.choose("status "+c.name, fmt.Sprintf("%q says %s. Who is a customer?", c.name, listed(c.common()[:min(4, len(c.times))])), false, options...)]
+	r := readings[p.choose("status "+c.name,
+		fmt.Sprintf("%q says %s. Who is a customer?", c.name, listed(c.common()[:min(4, len(c.times))])), false, options...)]
 	if r.condition == "" {
 		p.leave(c, "everybody is taken in")
 		return nil, "", ""
@@ -362,7 +378,8 @@ func (p *proposing) payment() (*column, string, string) {
 	if flags && !isDebit(c.name) {
 		return p.askFlags(c, isOtherWay(c.words))
 	}
-	debit := connector.Filter(c.common(), func(v string) bool { return flags && slices.Contains(yesWords, v) || isDebit(v) })
+	debit := connector.Filter(c.common(),
+		func(v string) bool { return flags && slices.Contains(yesWords, v) || isDebit(v) })
 	n := c.sum(debit)
 	switch {
 	case len(debit) == 0:
@@ -382,7 +399,8 @@ func (p *proposing) payment() (*column, string, string) {
 
 // keeps says how many rows have one of these values.
 func (c *column) keeps(values []string) string {
-	return fmt.Sprintf("%s rows say %s in %q, and the others are left alone", of(c.sum(values), c.rows), listed(values), c.name)
+	return fmt.Sprintf("%s rows say %s in %q, and the others are left alone", of(c.sum(values), c.rows), listed(values),
+		c.name)
 }
 
 // sum is how many rows have one of these values.

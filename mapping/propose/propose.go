@@ -133,7 +133,8 @@ func (p *proposing) choose(topic, text string, sure bool, options ...string) int
 		taken, answered = 0, false
 	}
 	if !sure {
-		p.out.Questions = append(p.out.Questions, Question{Topic: topic, Text: text, Options: options, Taken: taken, Said: answered})
+		p.out.Questions = append(p.out.Questions,
+			Question{Topic: topic, Text: text, Options: options, Taken: taken, Said: answered})
 	}
 	return taken
 }
@@ -180,7 +181,8 @@ func (p *proposing) first(r role, fits func(*column) bool) *column {
 var order = []string{
 	"region", "key.customerNumber", "scope", "include", "customer.name",
 	"customer.people[0].name", "customer.people[0].email", "customer.people[0].phone",
-	"customer.addresses[0].line1", "customer.addresses[0].city", "customer.addresses[0].postCode", "customer.addresses[0].country", "externalData.number", "mandate.request",
+	"customer.addresses[0].line1", "customer.addresses[0].city", "customer.addresses[0].postCode",
+	"customer.addresses[0].country", "externalData.number", "mandate.request",
 }
 
 func (p *proposing) proposal() Proposal {

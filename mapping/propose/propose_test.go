@@ -108,8 +108,10 @@ func customers(t *testing.T, p propose.Proposal, table propose.Table) string {
 
 // namedID are the id columns that a person names for exports without a customer number.
 var namedID = map[string][]string{
-	"program-quickbooks-online.csv": {"Name"}, "program-quickbooks-contact-list.csv": {"Customer"}, "program-freshbooks.csv": {"Organization", "Email"},
-	"program-wave-without-numbers.csv": {"customer_name"}, "program-shopify-without-number.csv": {"Email"}, "program-quickbooks-desktop-jobs.csv": {"Customer"},
+	"program-quickbooks-online.csv": {"Name"}, "program-quickbooks-contact-list.csv": {"Customer"},
+	"program-freshbooks.csv":           {"Organization", "Email"},
+	"program-wave-without-numbers.csv": {"customer_name"}, "program-shopify-without-number.csv": {"Email"},
+	"program-quickbooks-desktop-jobs.csv": {"Customer"},
 }
 
 // The exports are invented, with the headings that each program writes.
@@ -171,7 +173,8 @@ func TestAProposalFromAPartOfTheRowsSaysSoInItsFile(t *testing.T) {
 	for part, want := range map[bool]bool{false: false, true: true} {
 		table.Part = part
 		p := propose.From(table, propose.Said{})
-		if got := strings.Contains(string(p.File()), "# proposed it; behind each # is why. It goes by the first 3 rows.\n# Correct what is wrong"); got != want {
+		if got := strings.Contains(string(p.File()),
+			"# proposed it; behind each # is why. It goes by the first 3 rows.\n# Correct what is wrong"); got != want {
 			t.Errorf("of a part %v:\n%s", part, p.File())
 		}
 	}
@@ -184,15 +187,21 @@ func TestAnIDMayBeTheName(t *testing.T) {
 		id, want, contact string
 		table             propose.Table
 	}{
-		{"Customer", "trim(Customer)", `trim(field("Full Name"))`, rows("Customer;Full Name;Email", "Bee Farm;Ann Oak;a@a.example", "Cat Cafe;;b@b.example", "Dog Walks;Di Elm;c@c.example")},
-		{"Kunde", "trim(Kunde)", "trim(Ansprechpartner)", rows("Kunde;Ansprechpartner;E-Mail", "Amt Nord;Jo Rot;a@a.example", "Bad Süd;;b@b.example", "Chor West;Uli Blau;c@c.example")},
+		{"Customer", "trim(Customer)", `trim(field("Full Name"))`,
+			rows("Customer;Full Name;Email", "Bee Farm;Ann Oak;a@a.example", "Cat Cafe;;b@b.example",
+				"Dog Walks;Di Elm;c@c.example")},
+		{"Kunde", "trim(Kunde)", "trim(Ansprechpartner)",
+			rows("Kunde;Ansprechpartner;E-Mail", "Amt Nord;Jo Rot;a@a.example", "Bad Süd;;b@b.example",
+				"Chor West;Uli Blau;c@c.example")},
 		{"Client", "trim(Client)", "", rows("Client;Courriel", "Atelier Un;a@a.example", "Bureau Deux;b@b.example")},
-		{"Display Name", `trim(field("Display Name"))`, "", rows("Display Name;Email", "Ann Oak;a@a.example", "Bob Elm;b@b.example")},
+		{"Display Name", `trim(field("Display Name"))`, "",
+			rows("Display Name;Email", "Ann Oak;a@a.example", "Bob Elm;b@b.example")},
 		{"Matchcode", "trim(Matchcode)", "", rows("Matchcode;E-Mail", "OAK ANN;a@a.example", "ELM BOB;b@b.example")},
 		{"Code", "trim(Customer)", "", rows("Code;Customer;Email", "K100;Ann Oak;a@a.example", "K200;Bob Elm;b@b.example")},
 	} {
 		p := propose.From(tt.table, propose.Said{ID: []string{tt.id}})
-		if got := value(p, "customer.name"); got != tt.want || tt.contact != "" && !strings.Contains(value(p, "customer.people[0].name"), tt.contact) {
+		if got := value(p, "customer.name"); got != tt.want || tt.contact != "" &&
+			!strings.Contains(value(p, "customer.people[0].name"), tt.contact) {
 			t.Errorf("with id %s the name is %s:\n%s", tt.id, got, told(p))
 		}
 	}
@@ -219,13 +228,15 @@ func TestNoReadingLeavesMostRowsOutUnasked(t *testing.T) {
 
 func TestATieOfCountriesIsAsked(t *testing.T) {
 	t.Parallel()
-	for _, lands := range [][]string{{"GB", "FR"}, {"FR", "GB", "GB", "FR"}, {"DE", "AT"}, {"NL", "BE", "BE", "NL", "DE"}, {"IE", "GB", "ES", "IE", "GB"}} {
+	for _, lands := range [][]string{{"GB", "FR"}, {"FR", "GB", "GB", "FR"}, {"DE", "AT"}, {"NL", "BE", "BE", "NL", "DE"},
+		{"IE", "GB", "ES", "IE", "GB"}} {
 		lines := []string{"No;Name;Land;Telefon"}
 		for i, land := range lands {
 			lines = append(lines, fmt.Sprintf("K%d;Ann%d;%s;+44 113 496 010%d", i, i, land, i))
 		}
 		p := propose.From(rows(lines...), propose.Said{})
-		if len(p.Questions) != 1 || p.Questions[0].Topic != "region" || strings.Contains(string(p.File()), "most rows say so") {
+		if len(p.Questions) != 1 || p.Questions[0].Topic != "region" ||
+			strings.Contains(string(p.File()), "most rows say so") {
 			t.Errorf("of %v:\n%s", lands, told(p))
 		}
 	}
@@ -235,11 +246,14 @@ func TestATieOfCountriesIsAsked(t *testing.T) {
 func TestValuesSpeakWhereHeadingsDoNot(t *testing.T) {
 	t.Parallel()
 	p := propose.From(rows("Ügyfélkód;Megnevezés;Cím;Drótposta;Hívószám",
-		"U-1;Kis Kft;Fő u. 1;a@kis.example;+36 1 234 5678", "U-2;Nagy Bt;Fő u. 2;b@nagy.example;+36 1 234 5679", "U-3;Közép Rt;Fő u. 3;c@kozep.example;+36 1 234 5680"), propose.Said{})
-	if fmt.Sprint(p.ID) != "[Ügyfélkód]" || value(p, "customer.people[0].email") != "lower(firstEmail(Drótposta))" || value(p, "customer.people[0].phone") != "phone(Hívószám)" {
+		"U-1;Kis Kft;Fő u. 1;a@kis.example;+36 1 234 5678", "U-2;Nagy Bt;Fő u. 2;b@nagy.example;+36 1 234 5679",
+		"U-3;Közép Rt;Fő u. 3;c@kozep.example;+36 1 234 5680"), propose.Said{})
+	if fmt.Sprint(p.ID) != "[Ügyfélkód]" || value(p, "customer.people[0].email") != "lower(firstEmail(Drótposta))" ||
+		value(p, "customer.people[0].phone") != "phone(Hívószám)" {
 		t.Errorf("%s", told(p))
 	}
-	if len(p.Questions) != 1 || p.Questions[0].Topic != "name" || fmt.Sprint(p.Questions[0].Options) != "[Megnevezés Cím]" {
+	if len(p.Questions) != 1 || p.Questions[0].Topic != "name" ||
+		fmt.Sprint(p.Questions[0].Options) != "[Megnevezés Cím]" {
 		t.Errorf("it asks %+v", p.Questions)
 	}
 }
@@ -260,7 +274,8 @@ func TestAnAnswerIsGoneBy(t *testing.T) {
 		}
 	}
 	named := propose.From(table, propose.Said{ID: []string{"bedrijfsnaam", "Postcode"}})
-	if got := value(named, "key.customerNumber"); got != `join([trim(Bedrijfsnaam), trim(Postcode)], "|")` || fmt.Sprint(named.ID) != "[Bedrijfsnaam Postcode]" {
+	if got := value(named, "key.customerNumber"); got != `join([trim(Bedrijfsnaam), trim(Postcode)], "|")` ||
+		fmt.Sprint(named.ID) != "[Bedrijfsnaam Postcode]" {
 		t.Errorf("the key is %s, the id %q", got, named.ID)
 	}
 }
@@ -269,11 +284,13 @@ func TestAStatusIsAsked(t *testing.T) {
 	t.Parallel()
 	table := rows("Id;Name;Status", "A1;Ann;Aktiv", "A2;Bob;Aktiv", "A3;Cy;Ruht", "A4;Di;Inaktiv")
 	p := propose.From(table, propose.Said{})
-	if len(p.Questions) != 1 || fmt.Sprint(p.Questions[0].Options) != `[only "aktiv" (2 of 4 rows) all but "inaktiv" (3 of 4 rows) everybody (4 rows)]` {
+	if len(p.Questions) != 1 ||
+		fmt.Sprint(p.Questions[0].Options) != `[only "aktiv" (2 of 4 rows) all but "inaktiv" (3 of 4 rows) everybody (4 rows)]` {
 		t.Errorf("it asks %+v", p.Questions)
 	}
 	for answer, want := range []string{`lower(trim(Status)) == "aktiv"`, `not (lower(trim(Status)) == "inaktiv")`, ""} {
-		if got := value(propose.From(table, propose.Said{Answers: map[string]int{"status Status": answer}}), "include"); got != want {
+		if got := value(propose.From(table, propose.Said{Answers: map[string]int{"status Status": answer}}),
+			"include"); got != want {
 			t.Errorf("after answer %d it includes %q, want %q", answer+1, got, want)
 		}
 	}
@@ -287,7 +304,8 @@ func TestWhoIsNoCustomerIsLeftOut(t *testing.T) {
 		want  string
 	}{
 		{rows("Id;Name;Austritt", "A1;Ann;", "A2;Bob;31.12.2024", "A3;Cy;"), "isBlank(Austritt)"},
-		{rows("Id;Name;Kategorie", "A1;Ann;Kunde", "A2;Bob;Interessent", "A3;Cy;Lieferant", "A4;Di;Kunde"), `lower(trim(Kategorie)) == "kunde"`},
+		{rows("Id;Name;Kategorie", "A1;Ann;Kunde", "A2;Bob;Interessent", "A3;Cy;Lieferant", "A4;Di;Kunde"),
+			`lower(trim(Kategorie)) == "kunde"`},
 		{rows("Id;Name;Kategorie", "A1;Ann;rot", "A2;Bob;grün", "A3;Cy;rot"), ""},
 		{rows("Id;Naam;Status", "A1;Ann;Klant", "A2;Bob;Prospect", "A3;Cy;Klant"), `lower(trim(Status)) == "klant"`},
 		{rows("Id;Name;Gesperrt", "A1;Ann;", "A2;Bob;x", "A3;Cy;"), `not (lower(trim(Gesperrt)) == "x")`},
@@ -304,8 +322,11 @@ func TestWhoIsNoCustomerIsLeftOut(t *testing.T) {
 func TestANegatedStatusIsUnderstood(t *testing.T) {
 	t.Parallel()
 	for heading, want := range map[string]string{
-		"Niet actief": `not (%s == "x")`, "Non actif": `not (%s == "x")`, "Non attivo": `not (%s == "x")`, "No activo": `not (%s == "x")`, "Not active": `not (%s == "x")`, "Nicht aktiv": `not (%s == "x")`, "No longer active": `not (%s == "x")`, "Niet meer actief": `not (%s == "x")`, "Aktiver Kunde": `%s == "x"`,
-		"Inaktiv": `not (%s == "x")`, "Nicht gesperrt": `%s == "x"`, "Not blocked": `%s == "x"`, "Aktiv": `%s == "x"`, "Active?": `%s == "x"`, "Is active": `%s == "x"`,
+		"Niet actief": `not (%s == "x")`, "Non actif": `not (%s == "x")`, "Non attivo": `not (%s == "x")`,
+		"No activo": `not (%s == "x")`, "Not active": `not (%s == "x")`, "Nicht aktiv": `not (%s == "x")`,
+		"No longer active": `not (%s == "x")`, "Niet meer actief": `not (%s == "x")`, "Aktiver Kunde": `%s == "x"`,
+		"Inaktiv": `not (%s == "x")`, "Nicht gesperrt": `%s == "x"`, "Not blocked": `%s == "x"`, "Aktiv": `%s == "x"`,
+		"Active?": `%s == "x"`, "Is active": `%s == "x"`,
 	} {
 		table := rows("Id;Name;"+heading, "A1;Ann;x", "A2;Bob;")
 		column := heading
@@ -331,10 +352,14 @@ func TestANegatedStatusIsUnderstood(t *testing.T) {
 func TestOnlyDirectDebitIsDirectDebit(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]bool{
-		"SEPA-Lastschrift": true, "Basislastschrift": true, "Lastschrift": true, "Bankeinzug": true, "Direct Debit": true, "BACS Direct Debit": true, "DD": true, "SEPA": true, "BACS": true, "RID": true,
-		"Prélèvement SEPA": true, "Prélèvement automatique": true, "Addebito diretto SEPA": true, "Automatische incasso": true, "Domiciliación bancaria": true, "Recibo domiciliado": true,
-		"SEPA-Überweisung": false, "Ueberweisung (SEPA)": false, "Virement SEPA": false, "Bonifico SEPA": false, "Transferencia SEPA": false, "BACS transfer": false, "BACS payment": false, "SEPA overboeking": false,
-		"keine Lastschrift": false, "no direct debit": false, "Sans prélèvement": false, "Geen incasso": false, "ohne Einzug": false, "Standing order": false, "Dauerauftrag": false, "Addebito su carta": false,
+		"SEPA-Lastschrift": true, "Basislastschrift": true, "Lastschrift": true, "Bankeinzug": true, "Direct Debit": true,
+		"BACS Direct Debit": true, "DD": true, "SEPA": true, "BACS": true, "RID": true,
+		"Prélèvement SEPA": true, "Prélèvement automatique": true, "Addebito diretto SEPA": true,
+		"Automatische incasso": true, "Domiciliación bancaria": true, "Recibo domiciliado": true,
+		"SEPA-Überweisung": false, "Ueberweisung (SEPA)": false, "Virement SEPA": false, "Bonifico SEPA": false,
+		"Transferencia SEPA": false, "BACS transfer": false, "BACS payment": false, "SEPA overboeking": false,
+		"keine Lastschrift": false, "no direct debit": false, "Sans prélèvement": false, "Geen incasso": false,
+		"ohne Einzug": false, "Standing order": false, "Dauerauftrag": false, "Addebito su carta": false,
 		"Madrid": false, "Hybrid": false, "Add": false, "Rechnung": false,
 	} {
 		p := propose.From(rows("Id;Name;Zahlungsart", "A1;Ann;"+value, "A2;Bob;Bar", "A3;Cy;Bar"), propose.Said{})
@@ -367,13 +392,21 @@ func TestWhatASystemCallsItsColumns(t *testing.T) {
 	}{
 		"lexoffice": {rows("Kundennummer;Firmenname;Vorname;Nachname;Rechnungsadresse Straße;Rechnungsadresse PLZ;Rechnungsadresse Ort;Rechnungsadresse Land;Lieferadresse Straße;Lieferadresse Ort",
 			"1;A GmbH;;;Weg 1;50667;Köln;DE;Lager 1;Ulm", "2;;Jo;Rot;Weg 2;50667;Köln;DE;;"), map[string]string{
-			"customer.addresses[0].line1": `trim(field("Rechnungsadresse Straße"))`, "customer.addresses[0].city": `trim(field("Rechnungsadresse Ort"))`,
-			"customer.addresses[0].country": `country(field("Rechnungsadresse Land"))`, "customer.name": `coalesce(trim(Firmenname), join([Vorname, Nachname], " "))`}},
-		"Sage 50": {rows("Account Reference;Account Name;Street 1;Street 2;Town;Postcode;Contact Name", "A001;A Ltd;1 Road;;Leeds;LS1 1AA;Ann Oak", "B001;B Ltd;2 Road;Unit 2;Leeds;LS1 1AB;"), map[string]string{
-			"customer.name": `trim(field("Account Name"))`, "customer.people[0].name": `coalesce(trim(field("Contact Name")), trim(field("Account Name")))`,
+			"customer.addresses[0].line1":   `trim(field("Rechnungsadresse Straße"))`,
+			"customer.addresses[0].city":    `trim(field("Rechnungsadresse Ort"))`,
+			"customer.addresses[0].country": `country(field("Rechnungsadresse Land"))`,
+			"customer.name":                 `coalesce(trim(Firmenname), join([Vorname, Nachname], " "))`}},
+		"Sage 50": {rows("Account Reference;Account Name;Street 1;Street 2;Town;Postcode;Contact Name",
+			"A001;A Ltd;1 Road;;Leeds;LS1 1AA;Ann Oak", "B001;B Ltd;2 Road;Unit 2;Leeds;LS1 1AB;"), map[string]string{
+			"customer.name":               `trim(field("Account Name"))`,
+			"customer.people[0].name":     `coalesce(trim(field("Contact Name")), trim(field("Account Name")))`,
 			"customer.addresses[0].line1": `join([trim(field("Street 1")), trim(field("Street 2"))], ", ")`}},
-		"Exact":          {rows("Code;Naam;Postcode", "            1;A;1012 AB", "            2;B;1012 AC"), map[string]string{"key.customerNumber": "trim(Code)", "customer.name": "trim(Naam)"}},
-		"members' lists": {rows("Mitgliedsnr.;Nachname, Vorname;Zahlweise", "17;Grün, Jo;Lastschrift", "19;Weiß, Eva;Lastschrift"), map[string]string{"key.customerNumber": `trim(field("Mitgliedsnr."))`, "customer.name": `trim(field("Nachname, Vorname"))`}},
+		"Exact": {rows("Code;Naam;Postcode", "            1;A;1012 AB", "            2;B;1012 AC"),
+			map[string]string{"key.customerNumber": "trim(Code)", "customer.name": "trim(Naam)"}},
+		"members' lists": {rows("Mitgliedsnr.;Nachname, Vorname;Zahlweise", "17;Grün, Jo;Lastschrift",
+			"19;Weiß, Eva;Lastschrift"),
+			map[string]string{"key.customerNumber": `trim(field("Mitgliedsnr."))`,
+				"customer.name": `trim(field("Nachname, Vorname"))`}},
 	} {
 		p := propose.From(tt.table, propose.Said{})
 		for path, want := range tt.want {
@@ -387,7 +420,8 @@ func TestWhatASystemCallsItsColumns(t *testing.T) {
 func TestATotalIsNoCustomer(t *testing.T) {
 	t.Parallel()
 	for total, want := range map[string]string{
-		"Summe: 3": `not (trim(Id) startsWith "Summe")`, "3 Kunden": `not (trim(Id) endsWith "Kunden")`, "Ann: 3": `not (trim(Id) == "Ann: 3")`, "": "",
+		"Summe: 3": `not (trim(Id) startsWith "Summe")`, "3 Kunden": `not (trim(Id) endsWith "Kunden")`,
+		"Ann: 3": `not (trim(Id) == "Ann: 3")`, "": "",
 	} {
 		table := rows("Id;Name", "Ann1;Ann", "Bob2;Bob", "Cy3;Cy")
 		table.Totals = [][]string{{total, "3"}}
@@ -397,7 +431,8 @@ func TestATotalIsNoCustomer(t *testing.T) {
 	}
 	table := rows("Id;Name", "Ann1;Ann", "Bob2;Bob", "Cy3;Cy")
 	table.Totals = [][]string{{"3 Kunden", ""}, {"Summe", "3"}, {"", "x"}}
-	if got := value(propose.From(table, propose.Said{}), "include"); got != `not (trim(Id) endsWith "Kunden" || trim(Id) startsWith "Summe")` {
+	if got := value(propose.From(table, propose.Said{}),
+		"include"); got != `not (trim(Id) endsWith "Kunden" || trim(Id) startsWith "Summe")` {
 		t.Errorf("with two totals it includes %q", got)
 	}
 }
@@ -410,12 +445,15 @@ func TestACompanyIsNamedByItsFileOrATitle(t *testing.T) {
 		name, slug string
 	}{
 		{"Kunden Muster GmbH 2026.csv", nil, "Muster GmbH", "muster-gmbh"},
-		{"export_customers_2026-03-12.csv", []string{"Customer Contact List", "Harbour Books Ltd"}, "Harbour Books Ltd", "harbour-books-ltd"},
+		{"export_customers_2026-03-12.csv", []string{"Customer Contact List", "Harbour Books Ltd"}, "Harbour Books Ltd",
+			"harbour-books-ltd"},
 		{"/home/ann/customers.csv", []string{"Stand: 12.03.2026"}, "", ""},
 		{"clients Boulangerie de l'Étoile S.à r.l..csv", nil, "Boulangerie l'Étoile S.à r.l.", "boulangerie-letoile-sa-rl"},
 		{"Bäckerei Grün & Söhne KG.csv", nil, "Bäckerei Grün & Söhne KG", "baeckerei-gruen-soehne-kg"},
-		{"messy.csv", nil, "", ""}, {"v2.csv", nil, "", ""}, {"sage50.csv", nil, "", ""}, {"EXTF_GP_Stamm.csv", nil, "", ""}, {"Kunden Muster.csv", []string{"Customer list of Harbour Books"}, "", ""},
-		{"elenco-clienti.csv", []string{"Elenco clienti Panificio Rossi S.r.l. al 12/03/2026"}, "Panificio Rossi S.r.l.", "panificio-rossi-srl"},
+		{"messy.csv", nil, "", ""}, {"v2.csv", nil, "", ""}, {"sage50.csv", nil, "", ""}, {"EXTF_GP_Stamm.csv", nil, "", ""},
+		{"Kunden Muster.csv", []string{"Customer list of Harbour Books"}, "", ""},
+		{"elenco-clienti.csv", []string{"Elenco clienti Panificio Rossi S.r.l. al 12/03/2026"}, "Panificio Rossi S.r.l.",
+			"panificio-rossi-srl"},
 	} {
 		if got := propose.Company(tt.file, tt.above); got != tt.name || propose.Slug(got) != tt.slug {
 			t.Errorf("%s is of %q, %q; want %q, %q", tt.file, got, propose.Slug(got), tt.name, tt.slug)
@@ -433,7 +471,11 @@ func FuzzAProposalIsAMapping(f *testing.F) {
 		table := rows(headings, line, line)
 		seen := map[string]bool{}
 		for _, c := range table.Columns {
-			if seen[strings.ToLower(c)] || strings.TrimSpace(c) != c || c == "" || strings.ContainsFunc(c, func(r rune) bool { return r < ' ' || r == '\ufffd' || r == 0x7f || r >= 0x80 && r < 0xa0 }) {
+			if seen[strings.ToLower(c)] || strings.TrimSpace(c) != c || c == "" ||
+				strings.ContainsFunc(c, func(r rune) bool {
+					return r < ' ' || r == '\ufffd' || r == 0x7f || r >= 0x80 &&
+						r < 0xa0
+				}) {
 				t.Skip("no source declares such a column")
 			}
 			seen[strings.ToLower(c)] = true

@@ -21,7 +21,8 @@ func (r Recognised) String() string {
 // programs, the one with most headings in common counts.
 func (p *proposing) recognise() {
 	for _, e := range exports() {
-		if (p.export == nil || len(e.known) > len(p.export.known)) && !slices.ContainsFunc(e.known, func(h string) bool { return p.called(h) == nil }) {
+		if (p.export == nil || len(e.known) > len(p.export.known)) &&
+			!slices.ContainsFunc(e.known, func(h string) bool { return p.called(h) == nil }) {
 			p.export = &e
 		}
 	}
@@ -70,7 +71,8 @@ func (p *proposing) filters() (out []filter) {
 			r = c.allBut(left)
 		case len(kept) == 1 && kept[0] == "":
 			n := c.rows - c.filled
-			r = reading{fmt.Sprintf("only rows with a blank %q (%s rows)", c.name, of(n, c.rows)), "isBlank(" + c.written() + ")", fmt.Sprintf("%s rows hold something in %q and are excluded", of(c.filled, c.rows), c.name), n}
+			r = reading{fmt.Sprintf("only rows with a blank %q (%s rows)", c.name, of(n, c.rows)), "isBlank(" + c.written() +
+				")", fmt.Sprintf("%s rows hold something in %q and are excluded", of(c.filled, c.rows), c.name), n}
 		case len(kept) > 0:
 			r = c.only(kept)
 		default:
@@ -87,7 +89,8 @@ func (p *proposing) filters() (out []filter) {
 func (p *proposing) warnOfMarkup() {
 	for _, c := range p.columns {
 		if c.used && c.markup > 0 {
-			p.note("%s signs such as &amp;, <br> or \\n in %q: they are sent as they stand. Export again as plain text.", rowsHave(c.markup), c.name)
+			p.note("%s signs such as &amp;, <br> or \\n in %q: they are sent as they stand. Export again as plain text.",
+				rowsHave(c.markup), c.name)
 		}
 	}
 }

@@ -111,7 +111,8 @@ func ending(email string) string {
 	if end == "UK" {
 		return "GB"
 	}
-	for _, code := range []string{"GB", "DE", "AT", "CH", "FR", "IT", "NL", "BE", "ES", "PT", "IE", "LU", "DK", "SE", "NO", "FI", "PL"} {
+	for _, code := range []string{"GB", "DE", "AT", "CH", "FR", "IT", "NL", "BE", "ES", "PT", "IE", "LU", "DK", "SE", "NO",
+		"FI", "PL"} {
 		if end == code {
 			return code
 		}

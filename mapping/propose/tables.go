@@ -21,7 +21,8 @@ func Likely(name string, columns []string) int {
 		break
 	}
 	for _, w := range words {
-		if slices.Contains(besideTables, w) || slices.ContainsFunc(documents, func(d string) bool { return strings.HasPrefix(w, d) }) {
+		if slices.Contains(besideTables, w) ||
+			slices.ContainsFunc(documents, func(d string) bool { return strings.HasPrefix(w, d) }) {
 			points -= 80
 		}
 	}
@@ -34,7 +35,8 @@ func Likely(name string, columns []string) int {
 	if !has(roleName, roleCompany, roleLast) {
 		return 0
 	}
-	for _, r := range [][]role{{roleEmail}, {roleStreet, rolePlace}, {roleTown, rolePostcode}, {rolePhone, roleMobile}, {roleID}} {
+	for _, r := range [][]role{{roleEmail}, {roleStreet, rolePlace}, {roleTown, rolePostcode}, {rolePhone, roleMobile},
+		{roleID}} {
 		if has(r...) {
 			points += 20
 		}

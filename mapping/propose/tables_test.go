@@ -18,21 +18,31 @@ func stored(primary bool, keys [][]string, lines ...string) propose.Table {
 
 func TestTheIDOfATableIsItsKey(t *testing.T) {
 	t.Parallel()
-	lines := []string{"id;customer_no;name;email", "1;K-1;Ann Oak;a@a.example", "2;K-2;Bob Elm;b@b.example", "3;K-3;Cy Ash;c@c.example"}
+	lines := []string{"id;customer_no;name;email", "1;K-1;Ann Oak;a@a.example", "2;K-2;Bob Elm;b@b.example",
+		"3;K-3;Cy Ash;c@c.example"}
 	for name, tt := range map[string]struct {
 		table propose.Table
 		said  propose.Said
 		id    string
 		why   string
 	}{
-		"the primary key":           {stored(true, [][]string{{"id"}}, lines...), propose.Said{}, "id", "it is the primary key, and each row keeps its own"},
-		"before a unique number":    {stored(true, [][]string{{"id"}, {"customer_no"}}, lines...), propose.Said{}, "id", "it is the primary key"},
-		"the number where one says": {stored(true, [][]string{{"id"}, {"customer_no"}}, lines...), propose.Said{Answers: map[string]int{"id": 1}}, "customer_no", "the database keeps it unique, and it is never blank"},
-		"the unique number alone":   {stored(false, [][]string{{"email"}, {"customer_no"}}, lines...), propose.Said{}, "customer_no", "the database keeps it unique"},
-		"both parts of a key":       {stored(true, [][]string{{"id", "customer_no"}}, lines...), propose.Said{}, "id,customer_no", "it is the primary key"},
-		"by the values of a view":   {stored(false, nil, lines...), propose.Said{}, "customer_no", "all 3 rows have a value, each its own"},
-		"as somebody says":          {stored(true, [][]string{{"id"}}, lines...), propose.Said{ID: []string{"name"}}, "name", "you said so"},
-		"never by an address":       {stored(true, [][]string{{"email"}}, lines...), propose.Said{}, "customer_no", "each its own"},
+		"the primary key": {stored(true, [][]string{{"id"}}, lines...), propose.Said{}, "id",
+			"it is the primary key, and each row keeps its own"},
+		"before a unique number": {stored(true, [][]string{{"id"}, {"customer_no"}}, lines...), propose.Said{}, "id",
+			"it is the primary key"},
+		"the number where one says": {stored(true, [][]string{{"id"}, {"customer_no"}}, lines...),
+			propose.Said{Answers: map[string]int{"id": 1}}, "customer_no",
+			"the database keeps it unique, and it is never blank"},
+		"the unique number alone": {stored(false, [][]string{{"email"}, {"customer_no"}}, lines...), propose.Said{},
+			"customer_no", "the database keeps it unique"},
+		"both parts of a key": {stored(true, [][]string{{"id", "customer_no"}}, lines...), propose.Said{},
+			"id,customer_no", "it is the primary key"},
+		"by the values of a view": {stored(false, nil, lines...), propose.Said{}, "customer_no",
+			"all 3 rows have a value, each its own"},
+		"as somebody says": {stored(true, [][]string{{"id"}}, lines...), propose.Said{ID: []string{"name"}}, "name",
+			"you said so"},
+		"never by an address": {stored(true, [][]string{{"email"}}, lines...), propose.Said{}, "customer_no",
+			"each its own"},
 	} {
 		p := propose.From(tt.table, tt.said)
 		if got := strings.Join(p.ID, ","); got != tt.id || !strings.Contains(string(p.File()), tt.why) {
@@ -90,7 +100,8 @@ func TestTheTableOfCustomersIsTheLikeliest(t *testing.T) {
 		}
 		before = got
 	}
-	for name, columns := range map[string][]string{"customer_groups": {"id", "name"}, "invoice_lines": {"id", "customer_name"}, "sessions": {"id", "data"}, "suppliers": person} {
+	for name, columns := range map[string][]string{"customer_groups": {"id", "name"},
+		"invoice_lines": {"id", "customer_name"}, "sessions": {"id", "data"}, "suppliers": person} {
 		if got := propose.Likely(name, columns); got >= before+20 {
 			t.Errorf("%s has %d points", name, got)
 		}

@@ -42,12 +42,15 @@ func TestOneValueIsEditedAndAllOtherBytesStay(t *testing.T) {
 		"new in braces":       {"customer.flow.c", "f(x, y)", "'two, three'}", "'two, three', c: 'f(x, y)'}"},
 		"new in a block":      {"customer.people.0.phone", "Tel", "Email   # mail\n", "Email   # mail\n      phone: Tel\n"},
 		"new in a list":       {"customer.people.1.phone", "Tel", "{name: Other}", "{name: Other, phone: Tel}"},
-		"a new list":          {"customer.addresses.0.line1", "Street", "- {name: Other}\n", "- {name: Other}\n  addresses:\n    - line1: Street\n"},
-		"a new block":         {"mandate.language", `"en"`, "- {name: Other}\n", "- {name: Other}\nmandate:\n  language: '\"en\"'\n"},
-		"removed":             {"customer.people.0.email", "-", "      email: Email   # mail\n", ""},
-		"the first removed":   {"customer.people.0.name", "-", "    - name: Contact\n      # its address\n      email", "      # its address\n    - email"},
-		"removed in braces":   {"customer.flow.a", "-", "a: one, ", ""},
-		"the last in braces":  {"customer.flow.b", "-", ", b: 'two, three'", ""},
+		"a new list": {"customer.addresses.0.line1", "Street", "- {name: Other}\n",
+			"- {name: Other}\n  addresses:\n    - line1: Street\n"},
+		"a new block": {"mandate.language", `"en"`, "- {name: Other}\n",
+			"- {name: Other}\nmandate:\n  language: '\"en\"'\n"},
+		"removed": {"customer.people.0.email", "-", "      email: Email   # mail\n", ""},
+		"the first removed": {"customer.people.0.name", "-", "    - name: Contact\n      # its address\n      email",
+			"      # its address\n    - email"},
+		"removed in braces":  {"customer.flow.a", "-", "a: one, ", ""},
+		"the last in braces": {"customer.flow.b", "-", ", b: 'two, three'", ""},
 	} {
 		for _, end := range []string{"\n", "\r\n"} {
 			for _, mark := range []string{"", "\uFEFF"} {

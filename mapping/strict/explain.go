@@ -35,7 +35,8 @@ func (d *Doc) explain(s *schema, e *jsonschema.ValidationError) []Problem {
 		return one(d.Problem(path, "%s must be %s", named(path), want))
 	case *kind.Pattern:
 		if k.Want == NotBlank {
-			return one(d.Problem(path, "%s is blank; write %s, or remove the key", named(path), cmp.Or(s.title(e.SchemaURL), "a text")))
+			return one(d.Problem(path, "%s is blank; write %s, or remove the key", named(path),
+				cmp.Or(s.title(e.SchemaURL), "a text")))
 		}
 		return one(d.Problem(path, "%s must be %s", named(path), cmp.Or(s.title(e.SchemaURL), "written in another way")))
 	case *kind.Enum:
@@ -43,13 +44,16 @@ func (d *Doc) explain(s *schema, e *jsonschema.ValidationError) []Problem {
 	case *kind.MinItems:
 		return one(d.Problem(path, "%s must have at least %s", named(path), counted(k.Want, "element")))
 	case *kind.MaxItems:
-		return one(d.Problem(path.Index(k.Want), "%s must have %s; remove this one", named(path), cmp.Or(s.title(e.SchemaURL), "at most "+counted(k.Want, "element"))))
+		return one(d.Problem(path.Index(k.Want), "%s must have %s; remove this one", named(path),
+			cmp.Or(s.title(e.SchemaURL), "at most "+counted(k.Want, "element"))))
 	case *kind.UniqueItems:
 		return one(d.Problem(path.Index(k.Duplicates[1]), "%s names this twice", named(path)))
 	case *kind.MinProperties:
-		return one(d.KeyProblem(path, "%s must have %s", named(path), cmp.Or(s.title(e.SchemaURL), "at least "+counted(k.Want, "key"))))
+		return one(d.KeyProblem(path, "%s must have %s", named(path),
+			cmp.Or(s.title(e.SchemaURL), "at least "+counted(k.Want, "key"))))
 	case *kind.MaxProperties:
-		return one(d.KeyProblem(path, "%s must have %s", named(path), cmp.Or(s.title(e.SchemaURL), "at most "+counted(k.Want, "key"))))
+		return one(d.KeyProblem(path, "%s must have %s", named(path),
+			cmp.Or(s.title(e.SchemaURL), "at most "+counted(k.Want, "key"))))
 	case *kind.MinLength:
 		return one(d.Problem(path, "%s must not be blank", named(path)))
 	case *kind.Minimum:
@@ -59,7 +63,8 @@ func (d *Doc) explain(s *schema, e *jsonschema.ValidationError) []Problem {
 	case *kind.ExclusiveMinimum:
 		return one(d.Problem(path, "%s must be more than %s", named(path), k.Want.RatString()))
 	}
-	return one(d.Problem(path, "%s is not right: %s", named(path), e.ErrorKind.LocalizedString(message.NewPrinter(language.English))))
+	return one(d.Problem(path, "%s is not right: %s", named(path),
+		e.ErrorKind.LocalizedString(message.NewPrinter(language.English))))
 }
 
 // wrongType explains a value of the wrong kind; title is what the schema calls
@@ -69,7 +74,8 @@ func (d *Doc) wrongType(path Path, k *kind.Type, title string) Problem {
 	switch {
 	case k.Got == "null":
 		return d.Problem(path, "%s is empty; give it %s, or remove the key", named(path), want)
-	case title == "" && slices.Contains(k.Want, "string") && slices.Contains([]string{"integer", "number", "boolean"}, k.Got):
+	case title == "" && slices.Contains(k.Want, "string") &&
+		slices.Contains([]string{"integer", "number", "boolean"}, k.Got):
 		return d.Problem(path, "%s must be %s, not %s; put it in quotes", named(path), want, plainType(k.Got))
 	}
 	return d.Problem(path, "%s must be %s, not %s", named(path), want, plainType(k.Got))
@@ -119,7 +125,8 @@ func (d *Doc) unknownKeys(path Path, keys []string, s *schema, location string) 
 			out[i] = d.KeyProblem(at, "unknown key %q%s; did you mean %q?", key, in(path), meant)
 			out[i].Instead = d.KeyInstead(at, meant)
 		case elsewhere != "" && !strings.Contains(elsewhere, ".") && d.Node(Path{elsewhere}) == nil:
-			out[i] = d.KeyProblem(at, "unknown key %q%s; put %s on a line that is not indented, as it belongs at the top", key, in(path), elsewhere)
+			out[i] = d.KeyProblem(at, "unknown key %q%s; put %s on a line that is not indented, as it belongs at the top", key,
+				in(path), elsewhere)
 		case strings.HasPrefix(elsewhere, path.String()+".") || len(path) == 0 && elsewhere != "":
 			out[i] = d.KeyProblem(at, "unknown key %q%s; write it as %s", key, in(path), elsewhere)
 			out[i].Instead = d.nested(at, elsewhere)
@@ -198,7 +205,8 @@ func (s *schema) place(key string) string {
 			properties, _ := object["properties"].(map[string]any)
 			for _, name := range slices.Sorted(maps.Keys(properties)) {
 				path := strings.TrimPrefix(p.path+"."+name, ".")
-				if sameWord(name, key) || slices.ContainsFunc(alsoCalled(object, name), func(also string) bool { return sameWord(also, key) }) {
+				if sameWord(name, key) ||
+					slices.ContainsFunc(alsoCalled(object, name), func(also string) bool { return sameWord(also, key) }) {
 					return path
 				}
 				next = append(next, place{path, properties[name]})

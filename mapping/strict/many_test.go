@@ -32,11 +32,15 @@ func TestAFileOfManyThousandMistakesIsRefusedWithTheFirstOnes(t *testing.T) {
 		want             string
 		count            int
 	}{
-		"unknown keys":                {"naem: x\n", "k%d: 1\n", "", `unknown key "naem"; did you mean "name"?`, many + 1},
-		"unknown keys in a block":     {"name: x\nblock:\n  iner: x\n", "  k%d: 1\n", "", `unknown key "iner" in block; did you mean "inner"?`, many + 1},
-		"unknown keys in many blocks": {"name: x\nlist:\n- iner: x\n", "- k%d: 1\n", "", `unknown key "iner" in list[0]; did you mean "inner"?`, many + 1},
-		"values of another type":      {"name: x\nlist:\n- count: a\n", "- count: a%d\n", "", "list[0].count must be a whole number, not a text", many + 1},
-		"a key given again and again": {"name: x\nblock:\n", "  inner: x%d\n", "", `the key "inner" is given twice, first in line 3; remove one of them`, many - 1},
+		"unknown keys": {"naem: x\n", "k%d: 1\n", "", `unknown key "naem"; did you mean "name"?`, many + 1},
+		"unknown keys in a block": {"name: x\nblock:\n  iner: x\n", "  k%d: 1\n", "",
+			`unknown key "iner" in block; did you mean "inner"?`, many + 1},
+		"unknown keys in many blocks": {"name: x\nlist:\n- iner: x\n", "- k%d: 1\n", "",
+			`unknown key "iner" in list[0]; did you mean "inner"?`, many + 1},
+		"values of another type": {"name: x\nlist:\n- count: a\n", "- count: a%d\n", "",
+			"list[0].count must be a whole number, not a text", many + 1},
+		"a key given again and again": {"name: x\nblock:\n", "  inner: x%d\n", "",
+			`the key "inner" is given twice, first in line 3; remove one of them`, many - 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var text strings.Builder
@@ -73,7 +77,8 @@ func TestAFileOfManyThousandMistakesInOneLineIsRefusedWithTheFirstOnes(t *testin
 	t.Parallel()
 	const many = 50_000
 	for name, key := range map[string]string{
-		"unknown keys": "k%d: 1", "unknown keys in quotes": `"k%d": 'x y'`, "secrets": "secret%d: zqx", "references to secrets": "token%d: env:A",
+		"unknown keys": "k%d: 1", "unknown keys in quotes": `"k%d": 'x y'`, "secrets": "secret%d: zqx",
+		"references to secrets": "token%d: env:A",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -82,7 +87,8 @@ func TestAFileOfManyThousandMistakesInOneLineIsRefusedWithTheFirstOnes(t *testin
 			if !errors.As(err, &wrong) || len(wrong.Problems) != many {
 				t.Fatalf("%d problems, want %d: %.300v", len(wrong.Problems), many, err)
 			}
-			if told := err.Error(); strings.Contains(told, "zqx") || len(told) > 20*1000 || !strings.Contains(told, fmt.Sprintf("… and %d more", many-20)) {
+			if told := err.Error(); strings.Contains(told, "zqx") || len(told) > 20*1000 ||
+				!strings.Contains(told, fmt.Sprintf("… and %d more", many-20)) {
 				t.Errorf("it says\n%.3000s", told)
 			}
 		})

@@ -23,7 +23,8 @@ func Mend(err error, data []byte, check func(data []byte) error) error {
 	if !errors.As(err, &found) || len(data) > maxToMend {
 		return err
 	}
-	m := mending{lines: strings.Split(strings.ReplaceAll(string(data), "\r\n", "\n"), "\n"), check: check, left: mostAttempts}
+	m := mending{lines: strings.Split(strings.ReplaceAll(string(data), "\r\n", "\n"), "\n"), check: check,
+		left: mostAttempts}
 	_, syntax := parse("", data)
 	m.before, m.parses = found.Problems, len(syntax) == 0
 	out := slices.Clone(found.Problems)
@@ -35,7 +36,8 @@ func Mend(err error, data []byte, check func(data []byte) error) error {
 			mended, alone := m.mend(p, p.Line+beside) // alone: the other mistakes followed from it
 			out[i] = mended
 			if alone {
-				return NewError(slices.DeleteFunc(out, func(o Problem) bool { return o.Line != mended.Line && o.Line != p.Line || o == p && o != mended }))
+				return NewError(slices.DeleteFunc(out,
+					func(o Problem) bool { return o.Line != mended.Line && o.Line != p.Line || o == p && o != mended }))
 			}
 		}
 	}
@@ -161,8 +163,9 @@ var (
 	beginning = regexp.MustCompile(`^[\s-]*`)
 	indented  = regexp.MustCompile(`^[\s\x{a0}]*`)
 	nothing   = regexp.MustCompile(`^(?:"(?:\s|\\u[0-9a-fA-F]{4})*"|'\s*'|null|~|-)?$`)
-	inQuotes  = regexp.MustCompile(`^(?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*')$`) // further ones make a fixed text of an expression
-	valued    = regexp.MustCompile(keyAnd + `:\s+(.*)$`)
+	// further ones make a fixed text of an expression
+	inQuotes = regexp.MustCompile(`^(?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*')$`)
+	valued   = regexp.MustCompile(keyAnd + `:\s+(.*)$`)
 )
 
 // candidates are the lines possibly meant by one: its problem's proposal, or else the line with its value in
@@ -177,7 +180,8 @@ func (m *mending) candidates(line int, p Problem) []string {
 	text := strings.TrimRight(written[len(begin):], " ")
 	spaces := strings.NewReplacer("\t", "  ", "\u00a0", " ").Replace(begin)
 	out = append(out, spaces+text)
-	if v := valued.FindStringSubmatch(spaces + text); v != nil && !nothing.MatchString(v[2]) && !inQuotes.MatchString(v[2]) {
+	if v := valued.FindStringSubmatch(spaces + text); v != nil && !nothing.MatchString(v[2]) &&
+		!inQuotes.MatchString(v[2]) {
 		out = append(out, v[1]+": '"+strings.ReplaceAll(v[2], "'", "''")+"'")
 	}
 	for _, s := range slips {

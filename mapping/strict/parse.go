@@ -33,14 +33,17 @@ var otherFormats = []struct{ begin, name string }{
 func parse(name string, data []byte) (*Doc, []Problem) {
 	doc := &Doc{name: name, keys: map[*yaml.Node]map[string]int{}, secrets: secrets{spans: map[int][]span{}}}
 	if len(data) > MaxSize {
-		return nil, []Problem{{File: name, Message: fmt.Sprintf("the file is larger than %d bytes; check that it is the right one", MaxSize)}}
+		return nil, []Problem{{File: name,
+			Message: fmt.Sprintf("the file is larger than %d bytes; check that it is the right one", MaxSize)}}
 	}
 	if bytes.HasPrefix(data, []byte{0xff, 0xfe}) || bytes.HasPrefix(data, []byte{0xfe, 0xff}) {
 		return nil, []Problem{{File: name, Message: "the file is UTF-16 text; save it as UTF-8"}}
 	}
 	for _, format := range otherFormats {
 		if bytes.HasPrefix(data, []byte(format.begin)) {
-			return nil, []Problem{{File: name, Message: fmt.Sprintf("the file is %s; write it with a text editor and save it as plain text, in UTF-8", format.name)}}
+			return nil, []Problem{{File: name,
+				Message: fmt.Sprintf("the file is %s; write it with a text editor and save it as plain text, in UTF-8",
+					format.name)}}
 		}
 	}
 	data = bytes.TrimPrefix(data, []byte("\uFEFF"))
@@ -88,7 +91,8 @@ func visible(r rune) rune {
 }
 
 func (d *Doc) parseYAML(data []byte) *Problem {
-	loader, err := yaml.NewLoader(bytes.NewReader(data), yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(maxDepth))))
+	loader, err := yaml.NewLoader(bytes.NewReader(data),
+		yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(maxDepth))))
 	if err != nil {
 		return d.syntax(err)
 	}
@@ -102,7 +106,8 @@ func (d *Doc) parseYAML(data []byte) *Problem {
 	d.root = first.Content[0]
 	switch err := loader.Load(&second); {
 	case err == nil:
-		p := d.at(second.Line, second.Column, 1, "a second document starts here; a file holds one only, remove the --- or ... line above it")
+		p := d.at(second.Line, second.Column, 1,
+			"a second document starts here; a file holds one only, remove the --- or ... line above it")
 		return &p
 	case !errors.Is(err, io.EOF):
 		return d.syntax(err)
@@ -118,7 +123,8 @@ func (d *Doc) syntax(err error) *Problem {
 	}
 	mark := load.Mark
 	message := plainSyntax(load.Message)
-	if strings.Contains(load.Message, "found unexpected end of stream") || strings.HasPrefix(load.Message, "did not find expected ',' or") {
+	if strings.Contains(load.Message, "found unexpected end of stream") ||
+		strings.HasPrefix(load.Message, "did not find expected ',' or") {
 		mark = load.ContextMark // the place of the opening quote or bracket
 	}
 	message = cmp.Or(message, load.Message)
@@ -156,12 +162,15 @@ func (d *Doc) belowSecret(line int) bool {
 func indentation(line string) int { return len(line) - len(strings.TrimLeft(line, " \t-")) }
 
 var syntaxWords = []struct{ yaml, plain string }{
-	{"mapping values are not allowed", `a colon is not expected here; put a text that holds ": " in quotes, or check the indentation`},
+	{"mapping values are not allowed",
+		`a colon is not expected here; put a text that holds ": " in quotes, or check the indentation`},
 	{"found character that cannot start any token", "a value cannot start with this character; put the value in quotes"},
 	{"found unexpected end of stream", "the quote that is opened here is never closed"},
 	{"found unexpected document indicator", "the quote that is opened here is never closed"},
-	{"did not find expected ',' or ']'", "this [ is not closed with ], or a text inside it holds a comma or a quote and is not in quotes itself; one item per line needs no quotes"},
-	{"did not find expected ',' or '}'", "this { is not closed with }, or a text inside it holds a comma or a quote and is not in quotes itself; one key per line needs no quotes"},
+	{"did not find expected ',' or ']'",
+		"this [ is not closed with ], or a text inside it holds a comma or a quote and is not in quotes itself; one item per line needs no quotes"},
+	{"did not find expected ',' or '}'",
+		"this { is not closed with }, or a text inside it holds a comma or a quote and is not in quotes itself; one key per line needs no quotes"},
 	{"could not find expected ':'", "this line is neither a key with a colon nor a list item with a dash"},
 	{"did not find expected comment or line break", "a value cannot start with > or |; put the value in quotes"},
 	{"did not find expected key", "the indentation does not fit the lines above"},

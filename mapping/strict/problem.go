@@ -203,7 +203,8 @@ func quotedFor(text string, inBlock bool) string {
 		before, behind = "{k: ", "}"
 	}
 	var node yaml.Node
-	if err := yaml.Unmarshal([]byte(before+text+behind), &node); err == nil && len(node.Content) == 1 && len(node.Content[0].Content) == 2 {
+	if err := yaml.Unmarshal([]byte(before+text+behind), &node); err == nil && len(node.Content) == 1 &&
+		len(node.Content[0].Content) == 2 {
 		plain := node.Content[0].Content[1]
 		if plain.Kind == yaml.ScalarNode && plain.Value == text && plain.Style == 0 && plain.Anchor == "" {
 			return text

@@ -419,7 +419,8 @@ type kept struct {
 
 // of returns the backups among names, the newest first.
 func (f family) of(names []string) []kept {
-	pattern := regexp.MustCompile("^" + regexp.QuoteMeta(f.base+"-"+f.ledger+"-") + `(\d{8}T\d{6}Z)(?:-(\d+))?\.db(?:\.age)?$`)
+	pattern := regexp.MustCompile("^" + regexp.QuoteMeta(f.base+"-"+f.ledger+"-") +
+		`(\d{8}T\d{6}Z)(?:-(\d+))?\.db(?:\.age)?$`)
 	var out []kept
 	for _, name := range names {
 		if found := pattern.FindStringSubmatch(name); found != nil {

@@ -39,7 +39,8 @@ type books struct {
 
 func newBooks(t *testing.T) *books {
 	t.Helper()
-	b := &books{t: t, path: filepath.Join(t.TempDir(), "payersync.db"), folder: t.TempDir(), now: time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)}
+	b := &books{t: t, path: filepath.Join(t.TempDir(), "payersync.db"), folder: t.TempDir(),
+		now: time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)}
 	statetest.New(t, b.path)
 	b.open()
 	b.receive(canary)
@@ -59,7 +60,8 @@ func (b *books) open() {
 func (b *books) receive(key string) {
 	b.t.Helper()
 	if err := b.ledger.Do(b.t.Context(), func(tx *state.Tx) error {
-		_, err := tx.Receive(state.Delivery{Key: key, Type: "customer", BillingID: key, Body: []byte("{}"), State: connector.InboxReceived})
+		_, err := tx.Receive(state.Delivery{Key: key, Type: "customer", BillingID: key, Body: []byte("{}"),
+			State: connector.InboxReceived})
 		return err
 	}); err != nil {
 		b.t.Fatal(err)
@@ -160,7 +162,8 @@ func TestANamedFileIsMadeAndNoFileIsEverOverwritten(t *testing.T) {
 func TestRotationKeepsTheNewestAndTouchesNothingElse(t *testing.T) {
 	t.Parallel()
 	b := newBooks(t)
-	foreign := []string{"payersync-zzzzzzzz-20200101T000000Z.db", "payersync.db.forgotten", "payersync.key", "notes-20200101T000000Z.db", "payersync-20200101T000000Z.db"}
+	foreign := []string{"payersync-zzzzzzzz-20200101T000000Z.db", "payersync.db.forgotten", "payersync.key",
+		"notes-20200101T000000Z.db", "payersync-20200101T000000Z.db"}
 	for _, name := range foreign {
 		if err := os.WriteFile(filepath.Join(b.folder, name), []byte("of somebody else"), 0o600); err != nil {
 			t.Fatal(err)
@@ -205,7 +208,8 @@ func TestAnEncryptedBackupHoldsNothingInTheClearAndComesBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	recipients, err := ParseRecipients([]byte("# the accountant\n" + id.Recipient().String() + "\n\n" + string(ssh.MarshalAuthorizedKey(sshPublic))))
+	recipients, err := ParseRecipients([]byte("# the accountant\n" + id.Recipient().String() + "\n\n" +
+		string(ssh.MarshalAuthorizedKey(sshPublic))))
 	if err != nil || len(recipients) != 2 {
 		t.Fatal(recipients, err)
 	}
@@ -243,7 +247,8 @@ func TestAnEncryptedBackupHoldsNothingInTheClearAndComesBack(t *testing.T) {
 		t.Errorf("without a secret key: %v", err)
 	}
 	other, _ := age.GenerateX25519Identity()
-	if _, err := OpenFile(res.Path, []age.Identity{other}); err == nil || !strings.Contains(err.Error(), "for somebody else") {
+	if _, err := OpenFile(res.Path, []age.Identity{other}); err == nil ||
+		!strings.Contains(err.Error(), "for somebody else") {
 		t.Errorf("with another secret key: %v", err)
 	}
 }
@@ -252,7 +257,8 @@ func TestWhoMayReadABackupIsSaidInPublicKeys(t *testing.T) {
 	t.Parallel()
 	id, _ := age.GenerateX25519Identity()
 	for text, want := range map[string]string{
-		id.String(): "secret key", "age1nobody": "no public key", "": "no public key", "ssh-dss AAAA": "no public key of ssh", "ada@example.org": "no public key",
+		id.String(): "secret key", "age1nobody": "no public key", "": "no public key", "ssh-dss AAAA": "no public key of ssh",
+		"ada@example.org": "no public key",
 	} {
 		_, err := ParseRecipient(text)
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -311,7 +317,8 @@ func TestABackupThatCannotBeMadeLeavesNothingAndRemovesNothing(t *testing.T) {
 			o.Keep = 1
 			c.spoil(b, &o)
 			b.now = b.now.Add(time.Hour)
-			if _, err := Make(t.Context(), b.ledger, o); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "cannot back up the ledger") {
+			if _, err := Make(t.Context(), b.ledger, o); err == nil || !strings.Contains(err.Error(), c.want) ||
+				!strings.Contains(err.Error(), "cannot back up the ledger") {
 				t.Errorf("it ends with %v, want %q", err, c.want)
 			}
 			if got := b.names(); !slices.Equal(got, before) {

@@ -32,7 +32,8 @@ func ParseRecipient(text string) (Recipient, error) {
 		return r, nil
 	}
 	if strings.HasPrefix(text, "AGE-") {
-		return nil, errors.New("this is a secret key; name the public one, which begins with age1 (age-keygen -y shows it)") // and never repeat it
+		// and never repeat it
+		return nil, errors.New("this is a secret key; name the public one, which begins with age1 (age-keygen -y shows it)")
 	}
 	found, err := age.ParseRecipients(strings.NewReader(text))
 	if err != nil || len(found) != 1 {
@@ -76,7 +77,8 @@ func ReadIdentities(path string) ([]Identity, error) {
 		return nil, fmt.Errorf("the secret key cannot be read: %w; look at the file", err)
 	}
 	if mode != 0 {
-		return nil, fmt.Errorf("other users of this machine may read the secret key %s (mode %04o); run chmod 600 %[1]s", path, mode)
+		return nil, fmt.Errorf("other users of this machine may read the secret key %s (mode %04o); run chmod 600 %[1]s",
+			path, mode)
 	}
 	if bytes.HasPrefix(data, []byte("-----BEGIN")) {
 		id, err := agessh.ParseIdentity(data)
@@ -87,7 +89,8 @@ func ReadIdentities(path string) ([]Identity, error) {
 	}
 	ids, err := age.ParseIdentities(bytes.NewReader(data))
 	if err != nil { // which may repeat a line of the file
-		return nil, fmt.Errorf("%s holds no secret key of age, nor one of ssh; name the file that age-keygen has written", path)
+		return nil, fmt.Errorf("%s holds no secret key of age, nor one of ssh; name the file that age-keygen has written",
+			path)
 	}
 	return ids, nil
 }

@@ -25,7 +25,8 @@ func exposed(t *testing.T, path string) fs.FileMode {
 func TestAFileThatOthersMayReadIsExposed(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "secret")
-	for mode, want := range map[fs.FileMode]fs.FileMode{0o600: 0, 0o400: 0, 0o640: 0o640, 0o604: 0o604, 0o620: 0o620, 0o444: 0o444, 0o644: 0o644} {
+	for mode, want := range map[fs.FileMode]fs.FileMode{0o600: 0, 0o400: 0, 0o640: 0o640, 0o604: 0o604, 0o620: 0o620,
+		0o444: 0o444, 0o644: 0o644} {
 		write(t, path, "secret", mode)
 		if got := exposed(t, path); got != want {
 			t.Errorf("mode %04o: got %04o, want %04o", mode, got, want)

@@ -122,7 +122,8 @@ func TestWhatIsNoOrdinaryFileIsNotOpened(t *testing.T) {
 	write(t, filepath.Join(dir, "file"), "text", 0o600)
 	link(t, "file", filepath.Join(dir, "link"))
 	write(t, filepath.Join(dir, "one"), "text", 0o600)
-	if err := errors.Join(os.Link(filepath.Join(dir, "one"), filepath.Join(dir, "two")), os.Mkdir(filepath.Join(dir, "folder"), 0o700),
+	if err := errors.Join(os.Link(filepath.Join(dir, "one"), filepath.Join(dir, "two")),
+		os.Mkdir(filepath.Join(dir, "folder"), 0o700),
 		syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +152,8 @@ func TestAReplacedFileKeepsItsPermissionsAndLeavesNothingBehind(t *testing.T) {
 	d := open(t, dir)
 	write(t, filepath.Join(dir, "mapping.yaml"), "old", 0o640)
 	link(t, "/etc/passwd", filepath.Join(dir, "kept.yaml"))
-	if err := errors.Join(d.Replace("mapping.yaml", []byte("new"), "mapping.yaml"), d.Replace("kept.yaml", []byte("old"), "mapping.yaml"),
+	if err := errors.Join(d.Replace("mapping.yaml", []byte("new"), "mapping.yaml"),
+		d.Replace("kept.yaml", []byte("old"), "mapping.yaml"),
 		d.Replace("alone.yaml", []byte("new"), "alone.yaml")); err != nil {
 		t.Fatal(err)
 	}

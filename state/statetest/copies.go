@@ -76,12 +76,15 @@ func PutBack(path string, commits int64, at time.Time) error {
 	if !dbtest.OnServer(path) {
 		return nil
 	}
-	return dbtest.Execute(path, fmt.Sprintf("UPDATE main.ledger SET commits = %d, restored_at = '%[2]s', put_back_at = '%[2]s'", commits+1, at.UTC().Format("2006-01-02T15:04:05.000Z")))
+	return dbtest.Execute(path,
+		fmt.Sprintf("UPDATE main.ledger SET commits = %d, restored_at = '%[2]s', put_back_at = '%[2]s'", commits+1,
+			at.UTC().Format("2006-01-02T15:04:05.000Z")))
 }
 
 // CutOff ends every session with the ledger at path open, like a restart of the server.
 func CutOff(path string) error {
-	return dbtest.Execute(path, "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = current_database() AND usename = current_user AND pid <> pg_backend_pid()")
+	return dbtest.Execute(path,
+		"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = current_database() AND usename = current_user AND pid <> pg_backend_pid()")
 }
 
 // LetRunGo ends the lease of a connection's open run in the ledger at path, regardless of the
@@ -90,5 +93,6 @@ func LetRunGo(path, connection string) error {
 	if !dbtest.OnServer(path) {
 		return nil
 	}
-	return dbtest.Execute(path, "UPDATE main.runs SET lease_until = '1970-01-01T00:00:00.000Z' WHERE finished_at IS NULL AND connection = '"+connection+"'")
+	return dbtest.Execute(path,
+		"UPDATE main.runs SET lease_until = '1970-01-01T00:00:00.000Z' WHERE finished_at IS NULL AND connection = '"+connection+"'")
 }

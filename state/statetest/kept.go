@@ -30,7 +30,8 @@ func KeptAnywhere(t testing.TB, path string) {
 	for name, indexed := range columns {
 		table, column, _ := strings.Cut(name, ".")
 		var wrong, longest int
-		if err := db.QueryRowContext(t.Context(), fmt.Sprintf("SELECT count(*) FILTER (WHERE instr(%[2]s, char(0)) > 0), coalesce(max(length(CAST(%[2]s AS BLOB))), 0) FROM %[1]s", table, column)).
+		if err := db.QueryRowContext(t.Context(),
+			fmt.Sprintf("SELECT count(*) FILTER (WHERE instr(%[2]s, char(0)) > 0), coalesce(max(length(CAST(%[2]s AS BLOB))), 0) FROM %[1]s", table, column)).
 			Scan(&wrong, &longest); err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +45,8 @@ func KeptAnywhere(t testing.TB, path string) {
 // textColumns returns the columns of text by the name of their table, and whether something
 // is looked up by them.
 func textColumns(ctx context.Context, db *sql.DB) (map[string]bool, error) {
-	rows, err := db.QueryContext(ctx, `SELECT m.name || '.' || c.name, EXISTS (SELECT 1 FROM pragma_index_list(m.name) l JOIN pragma_index_info(l.name) i ON i.name = c.name)
+	rows, err := db.QueryContext(ctx,
+		`SELECT m.name || '.' || c.name, EXISTS (SELECT 1 FROM pragma_index_list(m.name) l JOIN pragma_index_info(l.name) i ON i.name = c.name)
 		FROM sqlite_schema m JOIN pragma_table_info(m.name) c ON c.type = 'TEXT' WHERE m.type = 'table'`)
 	if err != nil {
 		return nil, err

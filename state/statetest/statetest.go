@@ -131,7 +131,8 @@ func OnlySQLite(t testing.TB, why string) {
 func New(t testing.TB, path string) {
 	t.Helper()
 	f, err := fresh()
-	if err := errors.Join(err, os.WriteFile(path, f.ledger, 0o600), os.WriteFile(path+".key", f.key, 0o600), dbtest.Copy(path)); err != nil {
+	if err := errors.Join(err, os.WriteFile(path, f.ledger, 0o600), os.WriteFile(path+".key", f.key, 0o600),
+		dbtest.Copy(path)); err != nil {
 		t.Fatalf("write a new ledger: %v", err)
 	}
 }

@@ -16,7 +16,8 @@ func CountWrites(t testing.TB, path string) (written func() map[string]int) {
 	t.Helper()
 	OnlySQLite(t, "writes are counted by its triggers")
 	const none = "SELECT '', 0 LIMIT 0"
-	tables := Counted(t, path, "SELECT name, 1 FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'written'")
+	tables := Counted(t, path,
+		"SELECT name, 1 FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'written'")
 	statements := "DROP TABLE IF EXISTS written; CREATE TABLE written (of TEXT PRIMARY KEY, n INTEGER NOT NULL);"
 	for table := range tables {
 		for _, act := range []string{"INSERT", "UPDATE", "DELETE"} {
@@ -51,7 +52,8 @@ func LogSize(t testing.TB, path string) (size func() int64) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = holds.Close() })
-	for _, statement := range []string{"PRAGMA wal_checkpoint(TRUNCATE)", "BEGIN DEFERRED", "SELECT count(*) FROM ledger"} {
+	for _, statement := range []string{"PRAGMA wal_checkpoint(TRUNCATE)", "BEGIN DEFERRED",
+		"SELECT count(*) FROM ledger"} {
 		if _, err := holds.ExecContext(context.Background(), statement); err != nil {
 			t.Fatal(err)
 		}

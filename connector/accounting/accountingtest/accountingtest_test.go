@@ -234,7 +234,8 @@ func (f *fake) add() string {
 	id := fmt.Sprintf("c%03d", f.added)
 	f.added++
 	data := fmt.Sprintf(`{"name":"Customer %s","active":true,"limit":1e3,"address":{"city":"Whitby"},"phones":[{"number":"1"}],"tags":["a",null]}`, id)
-	f.customers = append(f.customers, connector.Record{SourceID: id, State: connector.RecordActive, UpdatedAt: f.now, Data: json.RawMessage(data)})
+	f.customers = append(f.customers,
+		connector.Record{SourceID: id, State: connector.RecordActive, UpdatedAt: f.now, Data: json.RawMessage(data)})
 	return id
 }
 
@@ -421,7 +422,8 @@ func TestChecksOfActsThatTheSystemLacksAreLeftOut(t *testing.T) {
 		}
 	}
 	want := []string{"archive customers", "report deleted customers", "merge customers",
-		"change under a read", "change under a read", "lose customers under a read", "erase customers", "be in trouble on demand"}
+		"change under a read", "change under a read", "lose customers under a read", "erase customers",
+		"be in trouble on demand"}
 	if !slices.Equal(lacking, want) {
 		t.Errorf("left out %q, want %q", lacking, want)
 	}

@@ -136,7 +136,8 @@ func reports(ctx context.Context, c Company, want connector.Record, change func(
 		return err
 	}
 	if r.State != want.State || r.MergedInto != want.MergedInto {
-		return fmt.Errorf("%s is reported as %q into %q, want %q into %q", r.SourceID, r.State, r.MergedInto, want.State, want.MergedInto)
+		return fmt.Errorf("%s is reported as %q into %q, want %q into %q", r.SourceID, r.State, r.MergedInto, want.State,
+			want.MergedInto)
 	}
 	return nil
 }

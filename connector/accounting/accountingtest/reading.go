@@ -258,5 +258,6 @@ func listFits(value json.RawMessage, f connector.Field) error {
 }
 
 func values(records map[string]connector.Record) []connector.Record {
-	return slices.SortedFunc(maps.Values(records), func(a, b connector.Record) int { return cmp.Compare(a.SourceID, b.SourceID) })
+	return slices.SortedFunc(maps.Values(records),
+		func(a, b connector.Record) int { return cmp.Compare(a.SourceID, b.SourceID) })
 }

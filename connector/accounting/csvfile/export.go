@@ -95,7 +95,8 @@ func (e *export) checkFile(info fs.FileInfo) error {
 	case info.Size() == 0:
 		return e.fail("it is empty", "export it again", nil)
 	case info.Size() > MaxFileBytes:
-		return e.fail(fmt.Sprintf("it has more than %d MiB", MaxFileBytes>>20), "export the customers only, or fewer columns", nil)
+		return e.fail(fmt.Sprintf("it has more than %d MiB", MaxFileBytes>>20), "export the customers only, or fewer columns",
+			nil)
 	}
 	return nil
 }
@@ -150,7 +151,8 @@ var otherKinds = []struct {
 	what, next string
 	begins     *regexp.Regexp
 }{
-	{"a web page", "open it in a spreadsheet, and save it from there as CSV UTF-8", regexp.MustCompile(`(?i)^<(!doctype html|html|head|body|table|meta)\b`)},
+	{"a web page", "open it in a spreadsheet, and save it from there as CSV UTF-8",
+		regexp.MustCompile(`(?i)^<(!doctype html|html|head|body|table|meta)\b`)},
 	{"an XML file", "export it again as CSV UTF-8", regexp.MustCompile(`^<\?xml\b`)},
 	{"a PDF document", "export it again as CSV UTF-8", regexp.MustCompile(`^%PDF-`)},
 	{"JSON", "export it again as CSV UTF-8", regexp.MustCompile(`^(\{\s*"|\[\s*\{)`)},
@@ -163,7 +165,8 @@ func (e *export) checkHeader() error {
 	}
 	for i, name := range e.header.names {
 		if garbled(name) || strings.ContainsFunc(name, unicode.IsControl) {
-			return e.fail(fmt.Sprintf("the heading of column %d in line %d holds characters that are no text", i+1, e.header.line),
+			return e.fail(fmt.Sprintf("the heading of column %d in line %d holds characters that are no text", i+1,
+				e.header.line),
 				"correct the heading or set encoding", nil)
 		}
 	}
@@ -214,7 +217,8 @@ func (e *export) findHeader(search *headerSearch, comma rune) error {
 // noHeader explains a file without header; start is how the file begins.
 func (e *export) noHeader(search *headerSearch, start []byte) error {
 	if bytes.IndexByte(start, 0) >= 0 && !strings.HasPrefix(e.encoding, "utf-16") {
-		return e.fail("it looks like UTF-16 without a byte order mark", "set encoding to utf-16le or utf-16be, or save it as CSV UTF-8", nil)
+		return e.fail("it looks like UTF-16 without a byte order mark",
+			"set encoding to utf-16le or utf-16be, or save it as CSV UTF-8", nil)
 	}
 	return e.fail(search.missing(), "correct id in the configuration or export the file with its header", nil)
 }
@@ -324,7 +328,8 @@ func (e *export) certain(ctx context.Context, stray *strayMark) iter.Seq2[row, e
 
 // row stands for everything from the first uncertain line.
 func (s *strayMark) row() row {
-	return row{line: s.from, problem: fmt.Sprintf("L%s. None of it was used. Please c%s.", s.why()[1:], strayNext[1:]), cut: s.cut}
+	return row{line: s.from, problem: fmt.Sprintf("L%s. None of it was used. Please c%s.", s.why()[1:], strayNext[1:]),
+		cut: s.cut}
 }
 
 func (s *strayMark) why() string {

@@ -16,7 +16,8 @@ import (
 func FuzzReader(f *testing.F) {
 	for _, seed := range []string{
 		"Id,Name\nA1,Ann\nA1,Bob\n", "\ufeffId;Name\r\nA1;\"Ann\r\nLee\"\r\n", "\xff\xfeI\x00d\x00\n\x00A\x001\x00\n\x00",
-		"Id\tName\nA1\tZo\xeb\n", "Title\n\n*Id,,\nA1,,x\n\"", "Id,id\nline 3,\n\x00,\n", "Id\n\"\n\"\"\"\n\"\"\n", "Id,N\n1.2E+15,#N/A\n",
+		"Id\tName\nA1\tZo\xeb\n", "Title\n\n*Id,,\nA1,,x\n\"", "Id,id\nline 3,\n\x00,\n", "Id\n\"\n\"\"\"\n\"\"\n",
+		"Id,N\n1.2E+15,#N/A\n",
 	} {
 		f.Add([]byte(seed))
 	}
@@ -77,7 +78,8 @@ func checkRecords(t *testing.T, s *Source, records []connector.Record) {
 // FuzzGoodRowSurvivesJunk puts junk between two good rows: the first one always
 // comes through, unless the junk claims its id.
 func FuzzGoodRowSurvivesJunk(f *testing.F) {
-	for _, seed := range []string{"", "\"", "B1,\"Bob\nC1,Cat\"x\n", "\x00,\xff\n", "B1;x\r", "A1,Again", "\"\"\"\n\"", "line 2,\n"} {
+	for _, seed := range []string{"", "\"", "B1,\"Bob\nC1,Cat\"x\n", "\x00,\xff\n", "B1;x\r", "A1,Again", "\"\"\"\n\"",
+		"line 2,\n"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, junk string) {

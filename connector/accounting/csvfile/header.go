@@ -121,7 +121,8 @@ func (s *headerSearch) missing() string {
 	})
 	switch {
 	case len(s.nearest) == 0 && s.stray != nil:
-		return fmt.Sprintf("line %d has a quotation mark in the wrong place, so that its header cannot be found", s.stray.line)
+		return fmt.Sprintf("line %d has a quotation mark in the wrong place, so that its header cannot be found",
+			s.stray.line)
 	case len(s.nearest) == 0 || i < 0:
 		return "it has no header row"
 	}

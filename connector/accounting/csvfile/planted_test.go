@@ -26,7 +26,8 @@ type manner struct {
 // manners are all manners of writing; eight in a row differ in their marks and line
 // ends alone.
 func manners() (out []manner) {
-	for _, e := range []encoding.Encoding{encoding.Nop, charmap.Windows1252, unicode.UTF16(unicode.LittleEndian, unicode.UseBOM)} {
+	for _, e := range []encoding.Encoding{encoding.Nop, charmap.Windows1252,
+		unicode.UTF16(unicode.LittleEndian, unicode.UseBOM)} {
 		for _, comma := range []string{",", ";", "\t"} {
 			for bits := range 8 {
 				out = append(out, manner{comma: comma, all: bits&1 > 0, raw: bits&2 > 0, crlf: bits&4 > 0, encoding: e})
@@ -107,7 +108,8 @@ func (m manner) readPlanted(t testing.TB, note string, noteLast bool) []string {
 	}
 	most := 1
 	if m.raw {
-		most = 2 // a mark alone in a line of the note reads as the end of a row, which is short, and begins a cell that never ends
+		// a mark alone in a line of the note reads as the end of a row, which is short, and begins a cell that never ends
+		most = 2
 	}
 	if problems > most {
 		t.Errorf("%+v: one note made %d records with a problem\nnote %.200q", m, problems, note)
@@ -149,7 +151,8 @@ func TestTextInACellNeverBecomesARecord(t *testing.T) {
 			for _, m := range all {
 				for _, last := range []bool{false, true} {
 					good := m.readPlanted(t, m.plant(tt.before, tt.rows, tt.after), last)
-					if want := []string{"A1", "C1", "Z1"}; !m.raw && !slices.Equal(want, slices.DeleteFunc(good, func(id string) bool { return id == "B1" })) {
+					if want := []string{"A1", "C1", "Z1"}; !m.raw &&
+						!slices.Equal(want, slices.DeleteFunc(good, func(id string) bool { return id == "B1" })) {
 						t.Errorf("%+v: %q are well, want %q and B1 where it is not too long", m, good, want)
 					}
 				}

@@ -30,7 +30,8 @@ func presetNamed(name string) (preset, error) {
 	p, ok := presets[name]
 	if !ok {
 		names := slices.Sorted(maps.Keys(presets))
-		return p, fmt.Errorf("csv source: preset %q is not known%s; use one of %s", name, didYouMean(name, names), strings.Join(names, ", "))
+		return p, fmt.Errorf("csv source: preset %q is not known%s; use one of %s", name, didYouMean(name, names),
+			strings.Join(names, ", "))
 	}
 	return p, nil
 }

@@ -106,7 +106,8 @@ func (h header) textProblem(r row) string {
 		case strings.IndexByte(cell, 0) >= 0:
 			return fmt.Sprintf("The %s in line %d holds a NUL character.", h.names[c], r.line)
 		case garbled(cell):
-			return fmt.Sprintf("The %s in line %d holds characters that could not be read in the file's encoding.", h.names[c], r.line)
+			return fmt.Sprintf("The %s in line %d holds characters that could not be read in the file's encoding.", h.names[c],
+				r.line)
 		}
 	}
 	return ""

@@ -89,7 +89,8 @@ func (f *Findings) Config(ctx context.Context, preset string, id ...string) (Con
 			c.Encoding = f.Encoding
 		}
 	}
-	return c, &Error{Path: f.Path, Why: fmt.Sprintf("a line above line %d has the heading of its id column, too", f.Line), Next: "delete the lines above the headings"}
+	return c, &Error{Path: f.Path, Why: fmt.Sprintf("a line above line %d has the heading of its id column, too", f.Line),
+		Next: "delete the lines above the headings"}
 }
 
 // delimiterName returns a delimiter as Config spells it.
@@ -173,7 +174,8 @@ func (t *tail) add(r row) {
 		t.rows = append([]row{r}, t.rows...)
 		return
 	}
-	if len(texts) == 0 || len(texts) > 3 || len(texts)*2 > len(r.cells) || !total.MatchString(strings.TrimSpace(texts[0])) {
+	if len(texts) == 0 || len(texts) > 3 || len(texts)*2 > len(r.cells) ||
+		!total.MatchString(strings.TrimSpace(texts[0])) {
 		t.rows = nil
 		return
 	}

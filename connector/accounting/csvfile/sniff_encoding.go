@@ -79,7 +79,8 @@ func unmarkedUTF16(start []byte) string {
 }
 
 // lettersInUse are the letters and signs beyond ASCII in names and addresses of Western Europe.
-const lettersInUse = "ÄÖÜäöüßẞÀÂÇÈÉÊËÎÏÔŒÙÛŸàâçèéêëîïôœùûÿÁÍÓÚÑáíóúñÌÒìòÃÕãõÅåÆæØøŠšŽž" + "€£§°’‘“”„–—…«»·ºª®©²³½¡¿" + "\u00a0"
+const lettersInUse = "ÄÖÜäöüßẞÀÂÇÈÉÊËÎÏÔŒÙÛŸàâçèéêëîïôœùûÿÁÍÓÚÑáíóúñÌÒìòÃÕãõÅåÆæØøŠšŽž" + "€£§°’‘“”„–—…«»·ºª®©²³½¡¿" +
+	"\u00a0"
 
 // singleByte returns the single-byte encoding with the best sense; of equal ones, windows-1252. doubtful are
 // the letters without sense.

@@ -51,7 +51,8 @@ func (e *export) guessHeader(f *Findings) error {
 	e.header = header{line: headings.line, names: columnNames(headings.cells)}
 	f.Repeated = repeated(headings.cells)
 	for _, above := range best.rows[:best.at] {
-		f.Above = append(f.Above, strings.Join(slices.DeleteFunc(slices.Clone(above.cells), func(c string) bool { return !filled(c) }), " "))
+		f.Above = append(f.Above,
+			strings.Join(slices.DeleteFunc(slices.Clone(above.cells), func(c string) bool { return !filled(c) }), " "))
 	}
 	return nil
 }

@@ -113,7 +113,8 @@ func TestReadUnderstandsHowTheFileWasWritten(t *testing.T) {
 		{name: "Windows-1252", content: encoded(charmap.Windows1252, plain)},
 		{name: "encoding set", content: encoded(charmap.Macintosh, plain), config: Config{Encoding: "macintosh"}},
 		{name: "byte order mark beats setting", content: encoded(little, plain), config: Config{Encoding: "windows-1252"}},
-		{name: "UTF-16 without mark, set", content: encoded(unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM), plain), config: Config{Encoding: "utf-16le"}},
+		{name: "UTF-16 without mark, set", content: encoded(unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM), plain),
+			config: Config{Encoding: "utf-16le"}},
 		{name: "CRLF", content: strings.ReplaceAll(plain, "\n", "\r\n")},
 		{name: "no final line break", content: strings.TrimSuffix(plain, "\n")},
 		{name: "semicolon", content: strings.ReplaceAll(plain, ",", ";")},
@@ -155,22 +156,34 @@ func TestBadRowIsReportedAndStopsNobodyElse(t *testing.T) {
 		{"NUL", "B1,Bo\x00b", []string{"B1! The Name in line 3 holds a NUL character."}},
 		{"NUL in id", "B\x001,Bob", []string{"line 3! The Id in line 3 holds characters that are no text."}},
 		{"line break in id", "\"B\n1\",Bob", []string{"line 3! The Id in line 3 holds characters that are no text."}},
-		{"invalid UTF-8", "B1,Zoë B\xffb", []string{"B1! The Name in line 3 holds characters that could not be read in the file's encoding."}},
-		{"lost character", "B1,B\uFFFDb", []string{"B1! The Name in line 3 holds characters that could not be read in the file's encoding."}},
-		{"mark with text on both sides", "B1,Bob \"the Builder\" Smith", []string{`B1: {"Id":"B1","Name":"Bob \"the Builder\" Smith"}`}},
+		{"invalid UTF-8", "B1,Zoë B\xffb",
+			[]string{"B1! The Name in line 3 holds characters that could not be read in the file's encoding."}},
+		{"lost character", "B1,B\uFFFDb",
+			[]string{"B1! The Name in line 3 holds characters that could not be read in the file's encoding."}},
+		{"mark with text on both sides", "B1,Bob \"the Builder\" Smith",
+			[]string{`B1: {"Id":"B1","Name":"Bob \"the Builder\" Smith"}`}},
 		{"inch sign", "B1,24\" pipe", []string{`B1: {"Id":"B1","Name":"24\" pipe"}`}},
 		{"inch sign at the end, nothing is quoted", "B1,pipe 24\"", []string{`B1: {"Id":"B1","Name":"pipe 24\""}`}},
 		{"marks written twice", "B1,\"24\"\" pipe \"\"new\"\"\"", []string{`B1: {"Id":"B1","Name":"24\" pipe \"new\""}`}},
-		{"rows within two marks", "B1,\"Bob\nC1,Cat\nD1,Dan\",x", []string{"line 3! Line 3 has 3 columns where the header has 2."}},
+		{"rows within two marks", "B1,\"Bob\nC1,Cat\nD1,Dan\",x",
+			[]string{"line 3! Line 3 has 3 columns where the header has 2."}},
 		{"row too long", "B1," + long, []string{"line 3! Line 3 begins a row of more than 256 KiB."}},
-		{"quoted row too long", "B1,\"" + strings.Repeat(long[:1000]+"\nC1,Cat\n", 300) + "\"", []string{"line 3! Line 3 begins a row of more than 256 KiB."}},
-		{"spreadsheet number", "1.23E+15,Bob", []string{"line 3! The Id in line 3 was changed by a spreadsheet (long numbers turn into 1.23E+15); format the column as text and export it again."}},
-		{"spreadsheet error", "#N/A,Bob", []string{"line 3! The Id in line 3 was changed by a spreadsheet (long numbers turn into 1.23E+15); format the column as text and export it again."}},
-		{"id like a line number", "line 2,Bob", []string{"line 3! The Id in line 3 reads like a line number and cannot be used as an id."}},
-		{"same id twice", "B1,Bob\nB1 ,Bobby", []string{"B1! Lines 3 and 4 have the same Id; each customer needs its own row and its own Id."}},
-		{"same id often", strings.Repeat("B1,Bob\n", 7), []string{"B1! Lines 3, 4, 5, 6, 7 and 2 more have the same Id; each customer needs its own row and its own Id."}},
-		{"ids that differ by case", "B1,Bob\nb1,Bob", []string{`B1: {"Id":"B1","Name":"Bob"}`, `b1: {"Id":"b1","Name":"Bob"}`}},
-		{"formula, direction marks, emoji, controls", "B1,=1+1\u202e\u200d👩‍🍳\x07", []string{`B1: {"Id":"B1","Name":"=1+1` + "\u202e\u200d👩‍🍳" + `\u0007"}`}},
+		{"quoted row too long", "B1,\"" + strings.Repeat(long[:1000]+"\nC1,Cat\n", 300) + "\"",
+			[]string{"line 3! Line 3 begins a row of more than 256 KiB."}},
+		{"spreadsheet number", "1.23E+15,Bob",
+			[]string{"line 3! The Id in line 3 was changed by a spreadsheet (long numbers turn into 1.23E+15); format the column as text and export it again."}},
+		{"spreadsheet error", "#N/A,Bob",
+			[]string{"line 3! The Id in line 3 was changed by a spreadsheet (long numbers turn into 1.23E+15); format the column as text and export it again."}},
+		{"id like a line number", "line 2,Bob",
+			[]string{"line 3! The Id in line 3 reads like a line number and cannot be used as an id."}},
+		{"same id twice", "B1,Bob\nB1 ,Bobby",
+			[]string{"B1! Lines 3 and 4 have the same Id; each customer needs its own row and its own Id."}},
+		{"same id often", strings.Repeat("B1,Bob\n", 7),
+			[]string{"B1! Lines 3, 4, 5, 6, 7 and 2 more have the same Id; each customer needs its own row and its own Id."}},
+		{"ids that differ by case", "B1,Bob\nb1,Bob",
+			[]string{`B1: {"Id":"B1","Name":"Bob"}`, `b1: {"Id":"b1","Name":"Bob"}`}},
+		{"formula, direction marks, emoji, controls", "B1,=1+1\u202e\u200d👩‍🍳\x07",
+			[]string{`B1: {"Id":"B1","Name":"=1+1` + "\u202e\u200d👩‍🍳" + `\u0007"}`}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -200,8 +213,10 @@ func TestWhatAMarkOutOfPlaceLeavesOpenIsOneRecordAndNotACompleteRead(t *testing.
 		{"never closed", "B1,\"Bob\nC1,Cat\nD1,Dan\n", nil, 3, 3},
 		{"never closed, over the limit", "B1,\"Bob\n" + strings.Repeat("C1,Cat\n", 50_000), nil, 3, 3},
 		{"closed by the next cell that is quoted", "B1,\"Bob\nC1,Cat\nD1,\"Dan\"\nE1,Eve\n", nil, 5, 3},
-		{"quoted rows before it are certain", "\"B1\",\"Bob\"\n\"C1\",\"Cat\"\n\"D1\",\"24\" pipe\"\n", []string{"B1", "C1"}, 5, 5},
-		{"rows since a quoted cell may be lines of it", "B1,\"Bob, Ltd\"\nC1,\"pipe 24\"\nD1,Dan\nE1,\"\"Eve\"\n", []string{"B1"}, 6, 4},
+		{"quoted rows before it are certain", "\"B1\",\"Bob\"\n\"C1\",\"Cat\"\n\"D1\",\"24\" pipe\"\n", []string{"B1", "C1"},
+			5, 5},
+		{"rows since a quoted cell may be lines of it", "B1,\"Bob, Ltd\"\nC1,\"pipe 24\"\nD1,Dan\nE1,\"\"Eve\"\n",
+			[]string{"B1"}, 6, 4},
 		{"a mark that may be the end of a quoted cell", "B1,\"pipe 24\"\nC1,Cat\nend\"\nD1,Dan\n", nil, 5, 3},
 		{"a mark behind spaces", "B1,Bob\nC1, \"Cat\nD1,Dan\n\"\n", []string{"B1"}, 4, 4},
 	}
@@ -225,7 +240,8 @@ func TestWhatAMarkOutOfPlaceLeavesOpenIsOneRecordAndNotACompleteRead(t *testing.
 			if want := fmt.Sprintf("line %d! L%s. None of it was used. Please correct that line (inside quotation marks, a mark is written twice) and export the file again.", tt.from, why); want != brief(records[len(records)-1:])[0] {
 				t.Errorf("the rest is\n     %s! %s\nwant %s", rest.SourceID, rest.Problem, want)
 			}
-			want := "cannot read " + s.path + ": l" + why + "; correct that line (inside quotation marks, a mark is written twice) and export the file again"
+			want := "cannot read " + s.path + ": l" + why +
+				"; correct that line (inside quotation marks, a mark is written twice) and export the file again"
 			if !errors.Is(err, accounting.ErrUndecided) || err.Error() != want {
 				t.Errorf("error\n got %v\nwant %s", err, want)
 			}
@@ -260,7 +276,8 @@ func TestRowsThatBecameTheTextOfACellAreNotACompleteRead(t *testing.T) {
 			if want := []string{"A1", fmt.Sprintf("line %d", tt.line)}; !slices.Equal(ids, want) {
 				t.Errorf("read are %q, want %q", ids, want)
 			}
-			if want := fmt.Sprintf("line %d has a quotation mark in the wrong place", tt.line); !errors.Is(err, accounting.ErrUndecided) || !strings.Contains(err.Error(), want) {
+			if want := fmt.Sprintf("line %d has a quotation mark in the wrong place", tt.line); !errors.Is(err,
+				accounting.ErrUndecided) || !strings.Contains(err.Error(), want) {
 				t.Errorf("the read ends with %v, want %q", err, want)
 			}
 		})
@@ -314,14 +331,16 @@ func TestXeroNameStandsInForABlankAccountNumber(t *testing.T) {
 
 func TestDescribeDeclaresTheColumnsAsTheFileSpellsThem(t *testing.T) {
 	t.Parallel()
-	s := configured(t, Config{Preset: "xero", Path: write(t, "Contacts of Acme\n*ContactName,ACCOUNTNUMBER,,Phone,phone,Phone (2),,\nAnn,1,,2,3,4,,\n")})
+	s := configured(t, Config{Preset: "xero",
+		Path: write(t, "Contacts of Acme\n*ContactName,ACCOUNTNUMBER,,Phone,phone,Phone (2),,\nAnn,1,,2,3,4,,\n")})
 	info, err := s.Describe(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	text := connector.TypeText
 	want := connector.SourceInfo{Kind: "csv", Snapshot: true, Fields: []connector.Field{
-		{Name: "ContactName", Type: text, Description: "Name of the contact; unique in Xero.", Example: "Saltmarsh Bakery Ltd"},
+		{Name: "ContactName", Type: text, Description: "Name of the contact; unique in Xero.",
+			Example: "Saltmarsh Bakery Ltd"},
 		{Name: "ACCOUNTNUMBER", Type: text, Description: "Your own number for the contact; may be blank.", Example: "SB001"},
 		{Name: "column 3", Type: text, Description: "Column 3 of the file."},
 		{Name: "Phone", Type: text, Description: "Column 4 of the file."},
@@ -348,11 +367,16 @@ func TestNewNamesTheKeyThatIsWrong(t *testing.T) {
 	}{
 		{Config{ID: []string{"Id"}}, "csv source: path is blank; name the exported file"},
 		{Config{Path: "x.csv"}, "csv source: id is missing; name the column that identifies a customer, for example id: [AccountNumber]"},
-		{Config{Path: "x.csv", ID: []string{"Id", " *"}}, "csv source: entry 2 of id is blank; name a column of the file or remove the entry"},
-		{Config{Path: "x.csv", Preset: "zero"}, `csv source: preset "zero" is not known (did you mean "xero"?); use one of generic, sage, xero`},
-		{Config{Path: "x.csv", Preset: "xero", Encoding: "utf8"}, `csv source: encoding "utf8" is not known (did you mean "utf-8"?); use one of cp437, cp850, iso-8859-15, macintosh, utf-16be, utf-16le, utf-8, utf-8-twice, windows-1252, or omit it`},
-		{Config{Path: "x.csv", Preset: "xero", Delimiter: ";;"}, `csv source: delimiter ";;" is not usable; give one character such as ";" or the word tab, or omit it`},
-		{Config{Path: "x.csv", Preset: "xero", Delimiter: `"`}, `csv source: delimiter "\"" is not usable; give one character such as ";" or the word tab, or omit it`},
+		{Config{Path: "x.csv", ID: []string{"Id", " *"}},
+			"csv source: entry 2 of id is blank; name a column of the file or remove the entry"},
+		{Config{Path: "x.csv", Preset: "zero"},
+			`csv source: preset "zero" is not known (did you mean "xero"?); use one of generic, sage, xero`},
+		{Config{Path: "x.csv", Preset: "xero", Encoding: "utf8"},
+			`csv source: encoding "utf8" is not known (did you mean "utf-8"?); use one of cp437, cp850, iso-8859-15, macintosh, utf-16be, utf-16le, utf-8, utf-8-twice, windows-1252, or omit it`},
+		{Config{Path: "x.csv", Preset: "xero", Delimiter: ";;"},
+			`csv source: delimiter ";;" is not usable; give one character such as ";" or the word tab, or omit it`},
+		{Config{Path: "x.csv", Preset: "xero", Delimiter: `"`},
+			`csv source: delimiter "\"" is not usable; give one character such as ";" or the word tab, or omit it`},
 	}
 	for _, tt := range tests {
 		_, err := New(tt.config)

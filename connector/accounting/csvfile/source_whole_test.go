@@ -24,22 +24,36 @@ func TestFileThatIsNotWholeIsAnErrorThatSaysWhatToDo(t *testing.T) {
 		want string // behind "cannot read PATH: "
 		is   error
 	}{
-		{"absent", filepath.Join(dir, "absent.csv"), "there is no such file; put the export there, or correct its path", fs.ErrNotExist},
+		{"absent", filepath.Join(dir, "absent.csv"), "there is no such file; put the export there, or correct its path",
+			fs.ErrNotExist},
 		{"directory", dir, "it is not a plain file; give the path of the exported CSV file", nil},
 		{"device", os.DevNull, "it is not a plain file; give the path of the exported CSV file", nil},
 		{"empty", write(t, ""), "it is empty; export it again", nil},
-		{"blank lines only", write(t, "\n \n\r\n"), "it has no header row; correct id in the configuration or export the file with its header", nil},
-		{"misspelt id", write(t, "Account Number,Name\n"), `none of its first 50 rows has a column "AccountNumber" (did you mean "Account Number"?); correct id in the configuration or export the file with its header`, nil},
-		{"no header", write(t, "A1,Ann\nA2,Bob\n"), `none of its first 50 rows has a column "AccountNumber"; correct id in the configuration or export the file with its header`, nil},
-		{"spreadsheet", write(t, "PK\x03\x04\x14\x00\x06\x00"), "it is a spreadsheet, not a CSV file; save it from the spreadsheet as CSV UTF-8", nil},
-		{"UTF-16 without mark", write(t, "A\x00c\x00c\x00\n\x00"), "it looks like UTF-16 without a byte order mark; set encoding to utf-16le or utf-16be, or save it as CSV UTF-8", nil},
-		{"UTF-16 without header", write(t, "\xff\xfeA\x00\n\x00"), `none of its first 50 rows has a column "AccountNumber"; correct id in the configuration or export the file with its header`, nil},
-		{"no end of a quoted title", write(t, "\"Customers\nAccountNumber,Name\nA1,Ann\n"), "line 1 has a quotation mark in the wrong place, so that its header cannot be found; correct id in the configuration or export the file with its header", nil},
-		{"carriage returns", write(t, "AccountNumber,Name\rA1,Ann\r"), "its lines end as on very old Macintosh computers; save it as CSV UTF-8", nil},
-		{"heading that is no text", write(t, "AccountNumber,N\x00ame\nA1,Ann\n"), "the heading of column 2 in line 1 holds characters that are no text; correct the heading or set encoding", nil},
-		{"too many columns", write(t, "AccountNumber"+strings.Repeat(",x", 100*MaxColumns)+"\n"), "its header has 100001 columns, more than 1000; export fewer columns", nil},
-		{"cut in a row", write(t, "AccountNumber,Name\nA1,Ann\nA2"), "its last line ends in the middle of a row, so rows may be missing behind it; export it again, or end the last line if the file is whole", io.ErrUnexpectedEOF},
-		{"cut in a quoted cell", write(t, "AccountNumber,Name\nA1,Ann\nA2,\"Bo"), "its last line ends in the middle of a row, so rows may be missing behind it; export it again, or end the last line if the file is whole", io.ErrUnexpectedEOF},
+		{"blank lines only", write(t, "\n \n\r\n"),
+			"it has no header row; correct id in the configuration or export the file with its header", nil},
+		{"misspelt id", write(t, "Account Number,Name\n"),
+			`none of its first 50 rows has a column "AccountNumber" (did you mean "Account Number"?); correct id in the configuration or export the file with its header`, nil},
+		{"no header", write(t, "A1,Ann\nA2,Bob\n"),
+			`none of its first 50 rows has a column "AccountNumber"; correct id in the configuration or export the file with its header`, nil},
+		{"spreadsheet", write(t, "PK\x03\x04\x14\x00\x06\x00"),
+			"it is a spreadsheet, not a CSV file; save it from the spreadsheet as CSV UTF-8", nil},
+		{"UTF-16 without mark", write(t, "A\x00c\x00c\x00\n\x00"),
+			"it looks like UTF-16 without a byte order mark; set encoding to utf-16le or utf-16be, or save it as CSV UTF-8",
+			nil},
+		{"UTF-16 without header", write(t, "\xff\xfeA\x00\n\x00"),
+			`none of its first 50 rows has a column "AccountNumber"; correct id in the configuration or export the file with its header`, nil},
+		{"no end of a quoted title", write(t, "\"Customers\nAccountNumber,Name\nA1,Ann\n"),
+			"line 1 has a quotation mark in the wrong place, so that its header cannot be found; correct id in the configuration or export the file with its header", nil},
+		{"carriage returns", write(t, "AccountNumber,Name\rA1,Ann\r"),
+			"its lines end as on very old Macintosh computers; save it as CSV UTF-8", nil},
+		{"heading that is no text", write(t, "AccountNumber,N\x00ame\nA1,Ann\n"),
+			"the heading of column 2 in line 1 holds characters that are no text; correct the heading or set encoding", nil},
+		{"too many columns", write(t, "AccountNumber"+strings.Repeat(",x", 100*MaxColumns)+"\n"),
+			"its header has 100001 columns, more than 1000; export fewer columns", nil},
+		{"cut in a row", write(t, "AccountNumber,Name\nA1,Ann\nA2"),
+			"its last line ends in the middle of a row, so rows may be missing behind it; export it again, or end the last line if the file is whole", io.ErrUnexpectedEOF},
+		{"cut in a quoted cell", write(t, "AccountNumber,Name\nA1,Ann\nA2,\"Bo"),
+			"its last line ends in the middle of a row, so rows may be missing behind it; export it again, or end the last line if the file is whole", io.ErrUnexpectedEOF},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -77,8 +91,9 @@ func TestGoodRowsOfACutFileComeThrough(t *testing.T) {
 	if err == nil {
 		t.Error("a cut file was read without error")
 	}
-	want := []string{`A1: {"Id":"A1","Name":"Ann"}`, "line 3! Line 3 has a quotation mark in the wrong place, so that rows and text cannot be told apart from line 3 on. " +
-		"None of it was used. Please correct that line (inside quotation marks, a mark is written twice) and export the file again."}
+	want := []string{`A1: {"Id":"A1","Name":"Ann"}`,
+		"line 3! Line 3 has a quotation mark in the wrong place, so that rows and text cannot be told apart from line 3 on. " +
+			"None of it was used. Please correct that line (inside quotation marks, a mark is written twice) and export the file again."}
 	if diff := cmp.Diff(want, brief(got)); diff != "" {
 		t.Errorf("records (-want +got):\n%s", diff)
 	}
@@ -116,7 +131,8 @@ func TestFileThatChangesWhileItIsReadIsNotACompleteRead(t *testing.T) {
 				}
 				last = err
 			}
-			if last == nil || !strings.Contains(last.Error(), "it changed while it was being read; run again when nothing writes to it") {
+			if last == nil || !strings.Contains(last.Error(),
+				"it changed while it was being read; run again when nothing writes to it") {
 				t.Errorf("error = %v, want one that says the file changed", last)
 			}
 		})

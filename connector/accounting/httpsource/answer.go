@@ -29,11 +29,13 @@ type answer struct {
 
 // unusable returns the error of an answer with unexpected content. Its body is never shown.
 func (s *Source) unusable(op, why string) error {
-	return &connector.RemoteError{Op: op, Fault: connector.FaultUnavailable, Status: http.StatusOK, Detail: s.profile.Title() + "'s answer cannot be used: " + why}
+	return &connector.RemoteError{Op: op, Fault: connector.FaultUnavailable, Status: http.StatusOK,
+		Detail: s.profile.Title() + "'s answer cannot be used: " + why}
 }
 
 // ask sends a request and reads the answer; records is the path to the rows in it.
-func (s *Source) ask(ctx context.Context, op string, req *http.Request, records string, vars map[string]any) (answer, error) {
+func (s *Source) ask(ctx context.Context, op string, req *http.Request, records string, vars map[string]any) (answer,
+	error) {
 	got, err := s.caller.Do(ctx, op, req)
 	if err != nil {
 		return answer{}, err
@@ -95,13 +97,17 @@ func (s *Source) judge(ctx context.Context, op string, a answer) error {
 	case a.Status == http.StatusTooManyRequests:
 		return s.failure(ctx, op, errorFile{Is: "throttled"}, a)
 	case a.Status == http.StatusUnauthorized, a.Status == http.StatusForbidden:
-		return s.failure(ctx, op, errorFile{Is: "disconnected", Say: fmt.Sprintf("%s refuses the credentials (HTTP %d)", say, a.Status)}, a)
+		return s.failure(ctx, op,
+			errorFile{Is: "disconnected", Say: fmt.Sprintf("%s refuses the credentials (HTTP %d)", say, a.Status)}, a)
 	case a.Status < http.StatusMultipleChoices:
-		return s.failure(ctx, op, errorFile{Is: "unavailable", Say: fmt.Sprintf("%s answers with HTTP %d, which is no list", say, a.Status)}, a)
-	case a.Status >= http.StatusInternalServerError, a.Status == http.StatusRequestTimeout, a.Status == http.StatusTooEarly:
+		return s.failure(ctx, op,
+			errorFile{Is: "unavailable", Say: fmt.Sprintf("%s answers with HTTP %d, which is no list", say, a.Status)}, a)
+	case a.Status >= http.StatusInternalServerError, a.Status == http.StatusRequestTimeout,
+		a.Status == http.StatusTooEarly:
 		return s.failure(ctx, op, errorFile{Is: "unavailable", Say: say + " has a failure"}, a)
 	case a.Status >= 300 && a.Status < 400:
-		return s.failure(ctx, op, errorFile{Is: "unavailable", Say: say + " sends to another address, which payersync does not follow"}, a)
+		return s.failure(ctx, op,
+			errorFile{Is: "unavailable", Say: say + " sends to another address, which payersync does not follow"}, a)
 	}
 	return s.failure(ctx, op, errorFile{Is: "rejected", Say: say + " did not accept the request"}, a)
 }
@@ -114,7 +120,8 @@ func (s *Source) failure(ctx context.Context, op string, e errorFile, a answer) 
 	case "disconnected":
 		return &accounting.Disconnected{Reason: e.Say}
 	}
-	out := &connector.RemoteError{Op: op, Fault: connector.FaultUnavailable, Status: a.Status, Detail: e.Say, RetryAt: transport.RetryAfter(&http.Response{Header: a.Header}, s.now())}
+	out := &connector.RemoteError{Op: op, Fault: connector.FaultUnavailable, Status: a.Status, Detail: e.Say,
+		RetryAt: transport.RetryAfter(&http.Response{Header: a.Header}, s.now())}
 	if e.Is == "rejected" {
 		out.Fault, out.RetryAt = connector.FaultRejected, time.Time{}
 		if a.Status == http.StatusNotFound {
@@ -261,7 +268,8 @@ func linkOf(header http.Header, rel string) string {
 	for _, m := range linkHeader.FindAllStringSubmatch(strings.Join(header.Values("Link"), ", "), -1) {
 		for param := range strings.SplitSeq(m[2], ";") {
 			name, value, _ := strings.Cut(strings.TrimSpace(strings.TrimRight(strings.TrimSpace(param), ",")), "=")
-			if strings.EqualFold(strings.TrimSpace(name), "rel") && strings.EqualFold(strings.Trim(strings.TrimSpace(value), `'"`), rel) {
+			if strings.EqualFold(strings.TrimSpace(name), "rel") &&
+				strings.EqualFold(strings.Trim(strings.TrimSpace(value), `'"`), rel) {
 				return m[1]
 			}
 		}

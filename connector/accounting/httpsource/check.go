@@ -59,10 +59,12 @@ func (p *Profile) Check(ctx context.Context, examples []byte) []Finding {
 	if err != nil {
 		return []Finding{{"address", false, err.Error()}}
 	}
-	out := []Finding{{"address", true, "every request goes to " + base + " and stays there"}, {"walk", true, "the list is read " + string(p.walk)}}
+	out := []Finding{{"address", true, "every request goes to " + base + " and stays there"},
+		{"walk", true, "the list is read " + string(p.walk)}}
 	out = append(out, p.checkExamples(ctx, examples))
 	if p.file.Fake == nil {
-		return append(out, Finding{"model", false, "there is no block fake, so nothing shows that the profile fits itself; describe the system's answers there"})
+		return append(out, Finding{"model", false,
+			"there is no block fake, so nothing shows that the profile fits itself; describe the system's answers there"})
 	}
 	for _, c := range modelChecks {
 		f := Finding{Name: c.name, OK: true, Detail: "as it must be"}
@@ -82,7 +84,8 @@ func (p *Profile) checkExamples(ctx context.Context, text []byte) Finding {
 	}
 	all := file.Examples
 	if len(all) == 0 {
-		return Finding{"examples", false, "there are none; put answers of the system, with invented names, into examples.yaml beside the profile"}
+		return Finding{"examples", false,
+			"there are none; put answers of the system, with invented names, into examples.yaml beside the profile"}
 	}
 	for i, e := range all {
 		if err := p.example(ctx, e); err != nil {
@@ -111,7 +114,8 @@ func (e example) turns() *inTurn {
 func (o *inTurn) RoundTrip(req *http.Request) (*http.Response, error) {
 	answer := o.answers[min(o.next, len(o.answers)-1)]
 	o.next++
-	rec := &http.Response{StatusCode: cmp.Or(answer.Status, http.StatusOK), Header: http.Header{"Date": {checkTime.Format(http.TimeFormat)}}, Request: req}
+	rec := &http.Response{StatusCode: cmp.Or(answer.Status, http.StatusOK),
+		Header: http.Header{"Date": {checkTime.Format(http.TimeFormat)}}, Request: req}
 	for name, value := range answer.Headers {
 		rec.Header.Set(name, value)
 	}
@@ -166,7 +170,8 @@ func (w wanted) differs(r connector.Record) error {
 	if !r.UpdatedAt.IsZero() {
 		updated = r.UpdatedAt.Format(time.RFC3339)
 	}
-	for what, pair := range map[string][2]string{"id": {w.ID, r.SourceID}, "state": {w.State, string(r.State)}, "into": {w.Into, r.MergedInto}, "problem": {w.Problem, r.Problem}, "updated": {cmp.Or(w.Updated, updated), updated}} {
+	for what, pair := range map[string][2]string{"id": {w.ID, r.SourceID}, "state": {w.State, string(r.State)},
+		"into": {w.Into, r.MergedInto}, "problem": {w.Problem, r.Problem}, "updated": {cmp.Or(w.Updated, updated), updated}} {
 		if pair[0] != pair[1] {
 			return fmt.Errorf("%s is %q, and %q is expected", what, pair[1], pair[0])
 		}
@@ -212,7 +217,8 @@ func endsAs(err error, kind, after string) error {
 	switch kind {
 	case "parked":
 		ok = errors.As(err, &parked)
-		if wait, bad := time.ParseDuration(after); ok && after != "" && (bad != nil || !parked.Until.Equal(checkTime.Add(wait))) {
+		if wait, bad := time.ParseDuration(after); ok && after != "" &&
+			(bad != nil || !parked.Until.Equal(checkTime.Add(wait))) {
 			return fmt.Errorf("nothing is asked before %s, and %s later is expected", parked.Until.Format(time.RFC3339), after)
 		}
 	case "disconnected":
@@ -378,7 +384,8 @@ func losesNobody(ctx context.Context, t *try) error {
 }
 
 func endsInTrouble(ctx context.Context, t *try) error {
-	kinds := map[Fault]string{Down: "unavailable", Overloaded: "unavailable", WebPage: "unavailable", Cut: "unavailable", NoList: "unavailable",
+	kinds := map[Fault]string{Down: "unavailable", Overloaded: "unavailable", WebPage: "unavailable", Cut: "unavailable",
+		NoList:   "unavailable",
 		Redirect: "unavailable", Throttled: "parked", Bare: "parked", Expired: "disconnected", Forbidden: "disconnected"}
 	if t.profile.next != nil {
 		kinds[Elsewhere] = "unavailable"
@@ -398,7 +405,8 @@ func endsInTrouble(ctx context.Context, t *try) error {
 func (p *Profile) LimitsText() string {
 	var out []string
 	for _, w := range p.file.Limits.Windows {
-		out = append(out, fmt.Sprintf("%d in %s", w.Requests, strings.TrimSuffix(strings.TrimSuffix(time.Duration(w.Per).String(), "0s"), "0m")))
+		out = append(out, fmt.Sprintf("%d in %s", w.Requests,
+			strings.TrimSuffix(strings.TrimSuffix(time.Duration(w.Per).String(), "0s"), "0m")))
 	}
 	if p.file.Limits.Concurrent > 0 {
 		out = append(out, fmt.Sprintf("%d at a time", p.file.Limits.Concurrent))

@@ -47,7 +47,10 @@ func shipped(t testing.TB) (out []*httpsource.Profile) {
 func TestShippedProfilesConform(t *testing.T) {
 	for _, p := range shipped(t) {
 		t.Run(p.Name(), func(t *testing.T) {
-			accountingtest.Run(t, accountingtest.Harness{Open: func(t testing.TB, n int) accountingtest.Company { return openModel(t, p, p, n).company(t) }, Many: 3*p.PageSize() + 5})
+			accountingtest.Run(t, accountingtest.Harness{Open: func(t testing.TB,
+				n int) accountingtest.Company {
+				return openModel(t, p, p, n).company(t)
+			}, Many: 3*p.PageSize() + 5})
 		})
 	}
 }
@@ -77,7 +80,8 @@ func openModel(t testing.TB, system, by *httpsource.Profile, n int) *model {
 	m.clock.Add(int64(time.Hour))
 	client := transport.New(transport.Options{Base: fake, Retries: -1, Now: m.now})
 	tokens := oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "token"})
-	m.source, err = httpsource.New(by, by.SampleConfig(), httpsource.Deps{HTTP: client, Token: tokens, Limiter: &m.limiter, Now: m.now})
+	m.source, err = httpsource.New(by, by.SampleConfig(),
+		httpsource.Deps{HTTP: client, Token: tokens, Limiter: &m.limiter, Now: m.now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,8 +152,10 @@ func (m *model) company(t testing.TB) accountingtest.Company {
 }
 
 var endings = map[httpsource.Fault]accountingtest.Ending{
-	httpsource.Down: accountingtest.Unavailable, httpsource.Overloaded: accountingtest.Unavailable, httpsource.WebPage: accountingtest.Unavailable,
-	httpsource.Cut: accountingtest.Unavailable, httpsource.NoList: accountingtest.Unavailable, httpsource.Redirect: accountingtest.Unavailable,
+	httpsource.Down: accountingtest.Unavailable, httpsource.Overloaded: accountingtest.Unavailable,
+	httpsource.WebPage: accountingtest.Unavailable,
+	httpsource.Cut:     accountingtest.Unavailable, httpsource.NoList: accountingtest.Unavailable,
+	httpsource.Redirect:  accountingtest.Unavailable,
 	httpsource.Throttled: accountingtest.Parked, httpsource.Bare: accountingtest.Parked,
 	httpsource.Expired: accountingtest.Disconnected, httpsource.Forbidden: accountingtest.Disconnected,
 }

@@ -183,9 +183,11 @@ func (d *drafting) write(name string, l listed) string {
 	line("profile: 1\nname: %s\ntitle: %s\nproven: {documents: %q, live: never}", name, quote(cmp.Or(title, name)), open)
 	own := d.writeBase(line)
 	d.writeAuth(line, own)
-	line("tenant: {path: %q, records: %q, id: %q, name: %q} # the request that names the company, as /company", open, open, open, open)
+	line("tenant: {path: %q, records: %q, id: %q, name: %q} # the request that names the company, as /company", open, open,
+		open, open)
 	d.writeList(line, l, fields)
-	line("model: {order: %q, paging: %q, changed: %s, deletes: %q, children: %q} # payersync help sources explains these", open, open, cmp.Or(quote(fitting(fields, editNames)), "none"), open, open)
+	line("model: {order: %q, paging: %q, changed: %s, deletes: %q, children: %q} # payersync help sources explains these",
+		open, open, cmp.Or(quote(fitting(fields, editNames)), "none"), open, open)
 	d.writeRecord(line, fields)
 	return out.String()
 }
@@ -208,7 +210,8 @@ func (d *drafting) writeBase(line func(string, ...any)) (own bool) {
 		address = "https://" + host + path
 	}
 	if own = !strings.HasPrefix(address, "https://") || strings.Contains(address, "{"); own {
-		line("base: ${set.url}%s # guessed: each company has an address of its own", strings.TrimSuffix(map[bool]string{true: address}[strings.HasPrefix(address, "/")], "/"))
+		line("base: ${set.url}%s # guessed: each company has an address of its own",
+			strings.TrimSuffix(map[bool]string{true: address}[strings.HasPrefix(address, "/")], "/"))
 		return own
 	}
 	line("base: %s", quote(strings.TrimSuffix(address, "/")))
@@ -235,13 +238,15 @@ func (d *drafting) writeAuth(line func(string, ...any), own bool) {
 		case kind == "apiKey" && in == "header":
 			auth, key = fmt.Sprintf("auth: {kind: header, headers: {%s: \"${secret.api_key}\"}}", header), "yes"
 		case kind == "http" && strings.EqualFold(scheme, "bearer"):
-			auth, key = `auth: {kind: header, headers: {Authorization: "Bearer ${secret.api_key}"}} # guessed: a fixed token`, "yes"
+			auth, key = `auth: {kind: header, headers: {Authorization: "Bearer ${secret.api_key}"}} # guessed: a fixed token`,
+				"yes"
 		case code != nil:
 			auth, key = fmt.Sprintf("auth: {kind: oauth2-code, authorize: %q, token: %q, scopes: [%q]} # name the scope that may read customers", code["authorizationUrl"], code["tokenUrl"], open), ""
 		case client != nil:
 			auth, key = fmt.Sprintf("auth: {kind: oauth2-client, token: %q, scopes: [%q]}", client["tokenUrl"], open), ""
 		case kind == "oauth2" && s["authorizationUrl"] != nil:
-			auth, key = fmt.Sprintf("auth: {kind: oauth2-code, authorize: %q, token: %q, scopes: [%q]}", s["authorizationUrl"], cmp.Or(fmt.Sprint(s["tokenUrl"]), open), open), ""
+			auth, key = fmt.Sprintf("auth: {kind: oauth2-code, authorize: %q, token: %q, scopes: [%q]}", s["authorizationUrl"],
+				cmp.Or(fmt.Sprint(s["tokenUrl"]), open), open), ""
 		}
 	}
 	if key != "" {
@@ -349,7 +354,8 @@ func (d *drafting) field(name string, schema map[string]any, depth int) string {
 			parts = append(parts, f)
 		}
 	}
-	kinds := map[string]string{"integer": "number", "number": "number", "boolean": "flag", "array": "list", "object": "object"}
+	kinds := map[string]string{"integer": "number", "number": "number", "boolean": "flag", "array": "list",
+		"object": "object"}
 	switch kind = kinds[kind]; {
 	case bankNames.MatchString(name), kind == "object" && len(parts) == 0, depth > 2:
 		return ""
@@ -379,8 +385,10 @@ func stillOpen(name string, data []byte) error {
 	var look func(node *yaml.Node, key string)
 	look = func(node *yaml.Node, key string) {
 		if node.Kind == yaml.ScalarNode && (node.Value == open || strings.Contains(node.Value, `"`+open+`"`)) {
-			problems = append(problems, strict.Problem{File: name, Line: node.Line, Column: node.Column, Width: len(node.Value) + 2, Source: lines[node.Line-1],
-				Message: key + " is still open: the description of the API does not tell it. Write it in place of the ?"})
+			problems = append(problems,
+				strict.Problem{File: name, Line: node.Line, Column: node.Column, Width: len(node.Value) + 2,
+					Source:  lines[node.Line-1],
+					Message: key + " is still open: the description of the API does not tell it. Write it in place of the ?"})
 		}
 		for i, child := range node.Content {
 			below := key

@@ -15,8 +15,9 @@ import (
 func TestDraftsOfVendorsDescriptionsNameTheListAndWhatIsOpen(t *testing.T) {
 	t.Parallel()
 	for file, wants := range map[string][]string{
-		"openapi/fortnox.yaml":         {"path: /3/customers\n", `records: "Customers"`, "id: CustomerNumber"},
-		"openapi/invoice-ninja.yaml":   {"path: /api/v1/clients\n", "X-API-TOKEN", `"updated_at": "${since}"`, "is: deleted}"},
+		"openapi/fortnox.yaml": {"path: /3/customers\n", `records: "Customers"`, "id: CustomerNumber"},
+		"openapi/invoice-ninja.yaml": {"path: /api/v1/clients\n", "X-API-TOKEN", `"updated_at": "${since}"`,
+			"is: deleted}"},
 		"openapi/moneybird.yaml":       {"/contacts", `"per_page": "${size}"`, "id: id\n", "archived == false, is: active"},
 		"openapi/sage-accounting.yaml": {"path: /contacts\n", "oauth2-code"},
 		"openapi/sevdesk.yaml":         {"path: /Contact\n", `Authorization: "${secret.api_key}"`},
@@ -26,7 +27,8 @@ func TestDraftsOfVendorsDescriptionsNameTheListAndWhatIsOpen(t *testing.T) {
 		path := filepath.Join(cmp.Or(folder, "../../../../shared/specs"), file)
 		text, err := os.ReadFile(path)
 		if os.IsNotExist(err) && !promised {
-			t.Skipf("there is no %s: vendors' descriptions are not part of the repository; set VENDOR_SPECS to their folder", path)
+			t.Skipf("there is no %s: vendors' descriptions are not part of the repository; set VENDOR_SPECS to their folder",
+				path)
 		}
 		if err != nil {
 			t.Fatal(err)

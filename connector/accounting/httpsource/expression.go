@@ -56,7 +56,8 @@ type rule struct {
 func (r *rule) run(env map[string]any) (any, error) {
 	out, err := vm.Run(r.program, env)
 	if err != nil {
-		return nil, fmt.Errorf("the rule %s of the profile cannot judge the answer", r.path) // the engine's text may quote a value
+		// the engine's text may quote a value
+		return nil, fmt.Errorf("the rule %s of the profile cannot judge the answer", r.path)
 	}
 	return out, nil
 }
@@ -119,7 +120,8 @@ func (c *compiling) compile(path strict.Path, written string, from int, n names,
 		return nil
 	}
 	if kind := tree.Node.Type().Kind().String(); flag && kind != "bool" && kind != "interface" {
-		c.report(c.doc.TextProblem(path, from, len([]rune(written)), "%s asks a question, so it must be true or false; compare it with something, as in … == \"Active\"", path))
+		c.report(c.doc.TextProblem(path, from, len([]rune(written)),
+			"%s asks a question, so it must be true or false; compare it with something, as in … == \"Active\"", path))
 		return nil
 	}
 	program, err := compiler.Compile(tree, config)
@@ -158,7 +160,8 @@ func (c *compiling) explain(path strict.Path, written string, from int, err erro
 	}
 	message, _, _ := strings.Cut(at.Message, "\n")
 	place := min(at.From, max(0, len([]rune(written))-1))
-	c.report(c.doc.TextProblem(path, from+place, max(1, min(at.To, len([]rune(written)))-place), "this expression cannot be read here: %s; in YAML, an expression with : or # or { stands in quotes", message))
+	c.report(c.doc.TextProblem(path, from+place, max(1, min(at.To, len([]rune(written)))-place),
+		"this expression cannot be read here: %s; in YAML, an expression with : or # or { stands in quotes", message))
 }
 
 // judging finds what the engine would accept, and the language of profiles has not.
@@ -220,7 +223,8 @@ func (j *judging) member(n *ast.MemberNode) {
 	}
 	if inner, ok := j.names.vars[of.Value].(types.Map); ok {
 		if _, known := inner[property.Value]; !known {
-			j.fail(n, "there is no setting %q; %s", property.Value, strict.Suggest(property.Value, slices.Sorted(maps.Keys(inner))))
+			j.fail(n, "there is no setting %q; %s", property.Value,
+				strict.Suggest(property.Value, slices.Sorted(maps.Keys(inner))))
 		}
 		j.reads = append(j.reads, of.Value+"."+property.Value)
 	}

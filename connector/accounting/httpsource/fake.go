@@ -72,10 +72,13 @@ const (
 func (p *Profile) compileFake(c *compiling) {
 	at, f := strict.Path{"fake"}, p.file.Fake
 	set, _, _, _, _, _ := p.names()
-	page := set.with(types.Map{"rows": types.Any, "page": types.Int, "pages": types.Int, "total": types.Int, "size": types.Int, "next": types.Any, "found": types.Int})
-	record := set.with(types.Map{"id": types.String, "number": types.Int, "name": types.String, "state": types.String, "survivor": types.Any, "updated": types.Any})
+	page := set.with(types.Map{"rows": types.Any, "page": types.Int, "pages": types.Int, "total": types.Int,
+		"size": types.Int, "next": types.Any, "found": types.Int})
+	record := set.with(types.Map{"id": types.String, "number": types.Int, "name": types.String, "state": types.String,
+		"survivor": types.Any, "updated": types.Any})
 	p.fakeAnswer, p.fakeTenant = c.holes(at.Key("answer"), f.Answer, page), c.holes(at.Key("tenant"), f.Tenant, set)
-	p.fakeRecord, p.fakeRow, p.fakeJoin = c.holes(at.Key("record"), any(f.Record), record), c.holes(at.Key("row"), any(f.Row), record), c.holes(at.Key("join"), any(f.Join), record)
+	p.fakeRecord, p.fakeRow, p.fakeJoin = c.holes(at.Key("record"), any(f.Record), record),
+		c.holes(at.Key("row"), any(f.Row), record), c.holes(at.Key("join"), any(f.Join), record)
 	p.fakeLogin = c.holes(at.Key("login"), f.Login, set)
 	headers := map[string]any{}
 	for name, t := range f.Headers {
@@ -118,7 +121,8 @@ func (f *Fake) learn() error {
 	}
 	f.keys = map[string]key{}
 	f.expected = first
-	for name, with := range map[string][4]any{"page": {1, 10, nil, nil}, "size": {0, 11, nil, nil}, "since": {0, 10, markSince, nil}, "after": {0, 10, nil, markAfter}} {
+	for name, with := range map[string][4]any{"page": {1, 10, nil, nil}, "size": {0, 11, nil, nil},
+		"since": {0, 10, markSince, nil}, "after": {0, 10, nil, markAfter}} {
 		other, err := f.flat(with[0].(int), with[1].(int), with[2], with[3])
 		if err != nil {
 			return err
@@ -151,7 +155,8 @@ func (f *Fake) learn() error {
 // flat writes a request for the list and returns its parts by name.
 func (f *Fake) flat(page, size int, since, after any) (map[string]string, error) {
 	env := f.source.request(f.tenant(), time.Time{})
-	env["page"], env["offset"], env["size"], env["since"], env["after"], env["full"] = page, page*10, size, since, after, since == nil
+	env["page"], env["offset"], env["size"], env["since"], env["after"], env["full"] = page, page*10, size, since, after,
+		since == nil
 	req, err := f.source.build(connector.WithOperation(context.Background(), opList), f.profile.list, env)
 	if err != nil {
 		return nil, err
@@ -220,7 +225,8 @@ func (f *Fake) Add(n int) (ids []string) {
 	defer f.mu.Unlock()
 	for range n {
 		f.made++
-		c := &customer{number: 1000 + f.made, name: fmt.Sprintf("Customer %d", f.made), state: connector.RecordActive, updated: f.Now()}
+		c := &customer{number: 1000 + f.made, name: fmt.Sprintf("Customer %d", f.made), state: connector.RecordActive,
+			updated: f.Now()}
 		f.customers = append(f.customers, c)
 		ids = append(ids, strconv.Itoa(c.number))
 	}
@@ -301,7 +307,8 @@ func (f *Fake) Truth() (out []connector.Record, err error) {
 		if problem != "" {
 			return nil, errors.New("fake.record does not fit record.fields: " + problem)
 		}
-		out = append(out, connector.Record{SourceID: strconv.Itoa(c.number), State: c.state, MergedInto: c.survivor, Data: data})
+		out = append(out, connector.Record{SourceID: strconv.Itoa(c.number), State: c.state, MergedInto: c.survivor,
+			Data: data})
 	}
 	return out, nil
 }
@@ -321,7 +328,8 @@ func (f *Fake) record(c *customer) (json.RawMessage, error) {
 // part fills the shape of a customer, of its row in the list, or of what belongs to it.
 func (f *Fake) part(shape any, c *customer) (any, error) {
 	env := copyOf(f.source.set)
-	env["id"], env["number"], env["name"], env["state"], env["survivor"] = strconv.Itoa(c.number), c.number, c.name, string(c.state), nil
+	env["id"], env["number"], env["name"], env["state"], env["survivor"] = strconv.Itoa(c.number), c.number, c.name,
+		string(c.state), nil
 	if c.survivor != "" {
 		env["survivor"] = c.survivor
 	}

@@ -24,7 +24,8 @@ func (f *Fake) RoundTrip(req *http.Request) (*http.Response, error) {
 		after()
 	}
 	header.Set("Date", f.Now().UTC().Format(http.TimeFormat))
-	return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: req}, nil
+	return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(bytes.NewReader(body)),
+		ContentLength: int64(len(body)), Request: req}, nil
 }
 
 func (f *Fake) answer(req *http.Request) (status int, header http.Header, body []byte, list bool) {
@@ -43,7 +44,8 @@ func (f *Fake) answer(req *http.Request) (status int, header http.Header, body [
 	if !slices.Contains(f.paths, got["path"]) || got["query fake_at"] == "" && !f.fits(got) {
 		tenant, err := filled(f.profile.fakeTenant, f.source.set)
 		raw, _ := json.Marshal(tenant)
-		if path, _ := f.profile.tenant.path.words(f.source.request("", time.Time{})); err != nil || got["path"] != f.source.base.Path+strings.SplitN(path, "?", 2)[0] {
+		if path, _ := f.profile.tenant.path.words(f.source.request("", time.Time{})); err != nil ||
+			got["path"] != f.source.base.Path+strings.SplitN(path, "?", 2)[0] {
 			return http.StatusBadRequest, header, []byte(`{"error": "the model does not know this request"}`), false
 		}
 		return http.StatusOK, header, raw, false
@@ -163,7 +165,8 @@ func (f *Fake) word(got map[string]string, name string) (string, bool) {
 
 func (f *Fake) size(got map[string]string) int {
 	if k, ok := f.keys["size"]; ok {
-		if n, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(got[k.name], k.before), k.behind)); err == nil && n > 0 {
+		if n, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(got[k.name], k.before), k.behind)); err == nil &&
+			n > 0 {
 			return n
 		}
 	}
@@ -204,7 +207,8 @@ func (f *Fake) page(got map[string]string, header http.Header) (int, []byte, err
 			return 0, nil, err
 		}
 	}
-	env["rows"], env["total"], env["found"], env["size"], env["page"], env["pages"] = list, len(found), len(rows), size, at/size, (len(found)+size-1)/size
+	env["rows"], env["total"], env["found"], env["size"], env["page"], env["pages"] = list, len(found), len(rows), size,
+		at/size, (len(found)+size-1)/size
 	env["next"] = nil
 	if from+len(rows) < len(found) {
 		env["next"] = f.link(got, rows[len(rows)-1], from+len(rows), since)

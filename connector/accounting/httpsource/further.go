@@ -37,14 +37,17 @@ func (l *listing) detailed(ctx context.Context, row json.RawMessage) (connector.
 	vars := copyOf(l.vars)
 	vars["row"] = escapedTexts(members)
 	req, err := s.build(ctx, s.profile.detail, vars)
-	if err != nil || slices.ContainsFunc(strings.Split(req.URL.Path, "/"), func(part string) bool { return part == "." || part == ".." }) {
-		return l.reader.spoilt(listed.SourceID, "The "+s.profile.file.Record.Noun+" cannot be asked for by what the list shows of it."), nil
+	if err != nil || slices.ContainsFunc(strings.Split(req.URL.Path, "/"),
+		func(part string) bool { return part == "." || part == ".." }) {
+		return l.reader.spoilt(listed.SourceID,
+			"The "+s.profile.file.Record.Noun+" cannot be asked for by what the list shows of it."), nil
 	}
 	a, err := s.ask(ctx, op, req, string(s.profile.file.List.Detail.Record), vars)
 	var refused *connector.RemoteError
 	switch {
 	case errors.As(err, &refused) && refused.Fault == connector.FaultNotFound:
-		return l.reader.spoilt(listed.SourceID, "The "+s.profile.file.Record.Noun+" is in the list, and cannot be found by itself."), nil
+		return l.reader.spoilt(listed.SourceID,
+			"The "+s.profile.file.Record.Noun+" is in the list, and cannot be found by itself."), nil
 	case err != nil:
 		return connector.Record{}, err
 	case len(a.rows) != 1:

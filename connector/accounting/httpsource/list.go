@@ -41,7 +41,8 @@ func (l *listing) fetch(ctx context.Context, n int) (accounting.Sheet, error) {
 		l.next, l.last, l.short, l.vars["after"], l.vars["offset"] = "", "", false, nil, 0
 	}
 	if l.short {
-		return accounting.Sheet{}, s.unusable(opList, fmt.Sprintf("it counts %d records, and its last page comes after %d", l.total, l.vars["offset"]))
+		return accounting.Sheet{},
+			s.unusable(opList, fmt.Sprintf("it counts %d records, and its last page comes after %d", l.total, l.vars["offset"]))
 	}
 	if err := l.join(ctx); err != nil {
 		return accounting.Sheet{}, err
@@ -66,7 +67,8 @@ func (l *listing) fetch(ctx context.Context, n int) (accounting.Sheet, error) {
 		return accounting.Sheet{}, err
 	}
 	if len(a.rows) > maxRows*s.size {
-		return accounting.Sheet{}, s.unusable(opList, fmt.Sprintf("it holds %d records, and %d were asked for", len(a.rows), s.size))
+		return accounting.Sheet{},
+			s.unusable(opList, fmt.Sprintf("it holds %d records, and %d were asked for", len(a.rows), s.size))
 	}
 	if err := l.refuse(a); err != nil {
 		return accounting.Sheet{}, err
@@ -118,7 +120,8 @@ func (l *listing) sheet(ctx context.Context, a answer) (sheet accounting.Sheet, 
 	if err != nil {
 		return accounting.Sheet{}, l.source.unusable(opList, err.Error())
 	}
-	if l.short = sheet.Last && l.source.profile.total != nil && l.source.profile.after == nil && l.vars["offset"].(int) < l.total; l.short {
+	if l.short = sheet.Last && l.source.profile.total != nil && l.source.profile.after == nil &&
+		l.vars["offset"].(int) < l.total; l.short {
 		sheet.Last = false // what was read is good, and the read ends as incomplete
 	}
 	return sheet, nil

@@ -127,7 +127,8 @@ func (c *compiling) declare(at strict.Path, written []fieldFile) (out []connecto
 			c.report(c.doc.Problem(here.Key("name"), "%s has fields of its own, so its type is object or list", f.Name))
 		}
 		met[strings.ToLower(f.Name)] = true
-		out = append(out, connector.Field{Name: f.Name, Type: kind, Description: f.Is, Example: string(f.Example), Fields: c.declare(here.Key("fields"), f.Fields)})
+		out = append(out, connector.Field{Name: f.Name, Type: kind, Description: f.Is, Example: string(f.Example),
+			Fields: c.declare(here.Key("fields"), f.Fields)})
 	}
 	return out
 }
@@ -141,8 +142,10 @@ func (p *Profile) names() (set, request, answer, failure, record, row names) {
 		}
 	}
 	set = names{vars: types.Map{"set": settings}}
-	request = set.with(types.Map{"full": types.Bool, "since": types.Any, "page": types.Int, "offset": types.Int, "size": types.Int, "after": types.Any, "tenant": types.String, "fields": types.TypeOf([]any{})})
-	said := types.Map{"status": types.Int, "body": types.Any, "header": types.TypeOf(func(string) string { return "" }), "link": types.TypeOf(func(string) string { return "" })}
+	request = set.with(types.Map{"full": types.Bool, "since": types.Any, "page": types.Int, "offset": types.Int,
+		"size": types.Int, "after": types.Any, "tenant": types.String, "fields": types.TypeOf([]any{})})
+	said := types.Map{"status": types.Int, "body": types.Any, "header": types.TypeOf(func(string) string { return "" }),
+		"link": types.TypeOf(func(string) string { return "" })}
 	answer = request.with(said).with(types.Map{"rows": types.Int})
 	failure = set.with(said).with(types.Map{"text": types.String})
 	record = set.with(types.Map{"tenant": types.String, "record": types.Any})
@@ -183,7 +186,8 @@ func (p *Profile) compile(c *compiling) {
 	set, req, answer, failure, record, row := p.names()
 	p.base, p.within = c.template(top("base"), f.Base, set), c.template(top("tenant", "within"), f.Tenant.Within, set)
 	p.zone = c.template(top("record", "zone"), f.Record.Zone, set)
-	p.authorize, p.token = c.template(top("auth", "authorize"), f.Auth.Authorize, set), c.template(top("auth", "token"), f.Auth.Token, set)
+	p.authorize, p.token = c.template(top("auth", "authorize"), f.Auth.Authorize, set),
+		c.template(top("auth", "token"), f.Auth.Token, set)
 	p.headers = c.templates(top("headers"), f.Headers, req)
 	p.authHeaders = c.templates(top("auth", "headers"), f.Auth.Headers, p.secretNames(set))
 	if f.Auth.Kind == AuthLogin {
@@ -192,9 +196,11 @@ func (p *Profile) compile(c *compiling) {
 	p.tenant, p.list = c.request(top("tenant"), f.Tenant.requestFile, req), c.request(top("list"), f.List.requestFile, req)
 	p.compileFurther(c, req, row)
 	p.tenantWhere = c.rule(top("tenant", "where"), f.Tenant.Where, row, true)
-	p.tenantID, p.tenantName = c.rule(top("tenant", "id"), f.Tenant.ID, row, false), c.rule(top("tenant", "name"), f.Tenant.Title, row, false)
+	p.tenantID, p.tenantName = c.rule(top("tenant", "id"), f.Tenant.ID, row, false),
+		c.rule(top("tenant", "name"), f.Tenant.Title, row, false)
 	list := func(key string, e expression, flag bool) *rule { return c.rule(top("list", key), e, answer, flag) }
-	p.last, p.next, p.total, p.empty = list("last", f.List.Last, true), list("next", f.List.Next, false), list("total", f.List.Total, false), list("empty", f.List.Empty, true)
+	p.last, p.next, p.total, p.empty = list("last", f.List.Last, true), list("next", f.List.Next, false),
+		list("total", f.List.Total, false), list("empty", f.List.Empty, true)
 	p.after = c.rule(top("list", "after"), f.List.After, record, false)
 	for i, r := range f.List.Refuse {
 		p.refuse = append(p.refuse, c.rule(top("list", "refuse").Index(i).Key("when"), r.When, answer, true))
@@ -219,7 +225,8 @@ func (p *Profile) compileFurther(c *compiling, req, row names) {
 	if l := p.file.Auth.Login; l != nil {
 		here := strict.Path{"auth", "login"}
 		p.login = c.request(here, l.requestFile, req)
-		p.session = c.rule(here.Key("session"), l.Session, names{vars: types.Map{"status": types.Int, "body": types.Any}}, false)
+		p.session = c.rule(here.Key("session"), l.Session, names{vars: types.Map{"status": types.Int, "body": types.Any}},
+			false)
 	}
 	if list.Detail != nil {
 		p.detail = c.request(at.Key("detail"), list.Detail.requestFile, req.with(types.Map{"row": types.Any}))
@@ -227,10 +234,13 @@ func (p *Profile) compileFurther(c *compiling, req, row names) {
 	_, _, answer, _, _, _ := p.names()
 	for i, j := range list.Join {
 		here := at.Key("join").Index(i)
-		p.joins = append(p.joins, join{c.request(here, j.requestFile, req), c.rule(here.Key("of"), j.Of, row, false), c.rule(here.Key("id"), j.ID, row, false),
-			c.rule(here.Key("last"), j.Last, answer, true), c.rule(here.Key("total"), j.Total, answer, false)})
+		p.joins = append(p.joins,
+			join{c.request(here, j.requestFile, req), c.rule(here.Key("of"), j.Of, row, false),
+				c.rule(here.Key("id"), j.ID, row, false),
+				c.rule(here.Key("last"), j.Last, answer, true), c.rule(here.Key("total"), j.Total, answer, false)})
 		if p.kinds[j.Name] != connector.TypeList {
-			c.report(c.doc.Problem(here.Key("name"), "record.fields declares no list %s; declare it there, with its fields", j.Name))
+			c.report(c.doc.Problem(here.Key("name"), "record.fields declares no list %s; declare it there, with its fields",
+				j.Name))
 		}
 	}
 }
@@ -243,7 +253,8 @@ func (p *Profile) compileRecord(c *compiling, record names) {
 		p.states = append(p.states, c.rule(here.Key("when"), s.When, record, true))
 		p.survivors = append(p.survivors, c.rule(here.Key("into"), s.Into, record, false))
 		if (s.Is == "merged") != (s.Into != "") {
-			c.report(c.doc.Problem(here.Key("is"), "the state merged names the survivor's id under into, and no other state does"))
+			c.report(c.doc.Problem(here.Key("is"),
+				"the state merged names the survivor's id under into, and no other state does"))
 		}
 	}
 	for i, r := range f.Problems {
@@ -261,7 +272,8 @@ func (p *Profile) compileRecord(c *compiling, record names) {
 	p.recordNames = slices.Sorted(maps.Keys(met))
 	for i, layout := range f.Times {
 		if !slices.Contains([]string{"ms-date", "unix", "unix-ms"}, layout) && !strings.Contains(layout, "2006") {
-			c.report(c.doc.Problem(at.Key("times").Index(i), "%q is no form of a time; write how the moment Go calls 2006-01-02T15:04:05Z07:00 looks, or ms-date, unix or unix-ms", layout))
+			c.report(c.doc.Problem(at.Key("times").Index(i),
+				"%q is no form of a time; write how the moment Go calls 2006-01-02T15:04:05Z07:00 looks, or ms-date, unix or unix-ms", layout))
 		}
 	}
 }
@@ -275,16 +287,19 @@ func (c *compiling) templates(at strict.Path, written map[string]text, n names) 
 }
 
 func (c *compiling) request(at strict.Path, f requestFile, n names) request {
-	out := request{method: "GET", path: c.template(at.Key("path"), f.Path, n), query: c.templates(at.Key("query"), f.Query, n), headers: c.templates(at.Key("headers"), f.Headers, n)}
+	out := request{method: "GET", path: c.template(at.Key("path"), f.Path, n),
+		query: c.templates(at.Key("query"), f.Query, n), headers: c.templates(at.Key("headers"), f.Headers, n)}
 	if !strings.HasPrefix(string(f.Path), "/") && !strings.HasPrefix(string(f.Path), "${") {
 		c.report(c.doc.Problem(at.Key("path"), "%s begins with a slash: it is below base", at.Key("path")))
 	}
 	if strings.Contains(string(f.Path), "?") && !strings.Contains(string(f.Path), "${") {
-		c.report(c.doc.Problem(at.Key("path"), "what follows the ? in %s belongs under query, as one key for each parameter", at.Key("path")))
+		c.report(c.doc.Problem(at.Key("path"), "what follows the ? in %s belongs under query, as one key for each parameter",
+			at.Key("path")))
 	}
 	switch {
 	case f.Method == "POST" && !f.Reads:
-		c.report(c.doc.Problem(at.Key("method"), "%s is POST; if this request changes nothing in the system, say so with reads: true", at.Key("method")))
+		c.report(c.doc.Problem(at.Key("method"),
+			"%s is POST; if this request changes nothing in the system, say so with reads: true", at.Key("method")))
 	case f.Method == "POST":
 		if c.secrets != nil {
 			n = n.with(c.secrets)
@@ -346,7 +361,8 @@ func filled(v any, env map[string]any) (_ any, err error) {
 
 // reads reports whether the request reads a variable.
 func (r request) reads(name string) bool {
-	if r.path.reads(name) || slices.ContainsFunc(slices.Concat(slices.Collect(maps.Values(r.query)), slices.Collect(maps.Values(r.headers))), func(t *template) bool { return t.reads(name) }) {
+	if r.path.reads(name) || slices.ContainsFunc(slices.Concat(slices.Collect(maps.Values(r.query)),
+		slices.Collect(maps.Values(r.headers))), func(t *template) bool { return t.reads(name) }) {
 		return true
 	}
 	return inside(r.body, func(t *template) bool { return t.reads(name) })
@@ -377,9 +393,11 @@ func (p *Profile) derive(c *compiling) {
 	case byKey != (p.after != nil):
 		bad(list.Key("after"), "list.after gives the key of the next page, and the request reads it as after; it needs both")
 	case byKey && !ordered:
-		bad(strict.Path{"model", "order"}, "pages behind a key need a list that is sorted by the record's id: model.order is the field of record.id, with unique: true")
+		bad(strict.Path{"model", "order"},
+			"pages behind a key need a list that is sorted by the record's id: model.order is the field of record.id, with unique: true")
 	case f.Model.Paging == "keyset" && !ordered:
-		bad(strict.Path{"model", "paging"}, "keyset needs a list that is sorted by the record's id: model.order is the field of record.id, with unique: true; otherwise write offset")
+		bad(strict.Path{"model", "paging"},
+			"keyset needs a list that is sorted by the record's id: model.order is the field of record.id, with unique: true; otherwise write offset")
 	case !byPage && !byKey && p.next == nil:
 		bad(list.Key("next"), "nothing leads to the second page: the request reads neither page, offset nor after, and there is no next")
 	case p.next == nil && p.last == nil:
@@ -387,7 +405,8 @@ func (p *Profile) derive(c *compiling) {
 	case byKey || f.Model.Paging == "keyset":
 		p.walk = Keyset
 	}
-	if !p.wholeOnly && (f.List.Since == "" || f.Model.Changed == "none" || f.Model.Changed != hidden && (p.updated == nil || len(f.Record.Times) == 0)) {
+	if !p.wholeOnly && (f.List.Since == "" || f.Model.Changed == "none" || f.Model.Changed != hidden &&
+		(p.updated == nil || len(f.Record.Times) == 0)) {
 		bad(list.Key("since"), "a request since a time needs list.since (its form), model.changed, record.updated and record.times; if no record shows its time, model.changed is hidden")
 	}
 	if f.List.Since != "" && p.wholeOnly {
@@ -413,10 +432,12 @@ func (p *Profile) deriveAuth(bad func(strict.Path, string, ...any)) {
 	case slices.ContainsFunc(p.Settings(), func(s Setting) bool {
 		return (s.Type == "secret") != (s.Name == "api_key" || s.Name == "api_secret")
 	}):
-		bad(strict.Path{"settings"}, "a setting of type secret is called api_key or api_secret, and no other is: payersync hides these two")
+		bad(strict.Path{"settings"},
+			"a setting of type secret is called api_key or api_secret, and no other is: payersync hides these two")
 	case (a.Kind == AuthHeader) != (len(a.Headers) > 0):
 		bad(at.Key("headers"), "auth.headers names the headers with the keys, for kind header alone")
-	case a.Kind == AuthHeader && !slices.ContainsFunc(slices.Collect(maps.Values(p.authHeaders)), func(t *template) bool { return t.reads("secret") }):
+	case a.Kind == AuthHeader &&
+		!slices.ContainsFunc(slices.Collect(maps.Values(p.authHeaders)), func(t *template) bool { return t.reads("secret") }):
 		bad(at.Key("headers"), "no header holds a key; write it as ${secret.NAME}, with a setting NAME of type secret")
 	case (a.Kind == AuthLogin) != (a.Login != nil):
 		bad(at.Key("login"), "auth.login is the request that gives the session, for kind login alone")

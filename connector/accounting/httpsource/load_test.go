@@ -35,8 +35,10 @@ func TestBrokenProfilesAreExplainedByPlace(t *testing.T) {
 		{"missing key", "title: FreeAgent\n", "", `the key "title" is missing`},
 		{"another version", "profile: 1", "profile: 2", `profile cannot be "2"`},
 		{"unknown name", "updated: updated_at", "updated: update_at", `unknown name "update_at"; did you mean "updated_at"?`},
-		{"unknown setting", "set.sandbox == true", "set.sandbx == true", `there is no setting "sandbx"; did you mean "sandbox"?`},
-		{"number for a text", `{when: status == "Active"`, `{when: status == 1`, "status is declared as a text, and is compared with a number here"},
+		{"unknown setting", "set.sandbox == true", "set.sandbx == true",
+			`there is no setting "sandbx"; did you mean "sandbox"?`},
+		{"number for a text", `{when: status == "Active"`, `{when: status == 1`,
+			"status is declared as a text, and is compared with a number here"},
 		{"flag for a text", `{when: status == "Active"`, `{when: status == true`, "compared with a flag"},
 		{"no question", `{when: status == "Active"`, `{when: '"Active"'`, "asks a question"},
 		{"unknown function", `split(url, "/")[-1]`, `splt(url, "/")`, "this function is not known"},
@@ -46,7 +48,8 @@ func TestBrokenProfilesAreExplainedByPlace(t *testing.T) {
 		{"a range", `split(url, "/")[-1]`, `(1..1000000000)[0]`, "no ranges"},
 		{"syntax", `split(url, "/")[-1]`, `split(url, "/"[-1]`, "cannot be read here"},
 		{"a pattern that is none", `{when: status == "Active"`, `{when: 'status matches "("'`, "this pattern is not valid"},
-		{"a pattern from the answer", `{when: status == "Active"`, `{when: status matches url`, "matches takes a pattern in quotes"},
+		{"a pattern from the answer", `{when: status == "Active"`, `{when: status matches url`,
+			"matches takes a pattern in quotes"},
 		{"open hole", `per_page: "${size}"`, `per_page: "${size"`, "this hole is not closed"},
 		{"state unknown", "is: archived}", "is: sleeping}", `cannot be "sleeping"`},
 		{"merged without survivor", "is: archived}", "is: merged}", "names the survivor's id under into"},
@@ -62,13 +65,17 @@ func TestBrokenProfilesAreExplainedByPlace(t *testing.T) {
 		{"field twice", "{name: mobile,", "{name: email,", `the field "email" is declared twice`},
 		{"object without fields", "{name: mobile,", "{name: mobile, type: object,", "has no fields"},
 		{"text with fields", "{name: mobile,", "{name: mobile, fields: [{name: a}],", "so its type is object or list"},
-		{"secret of another name", "sandbox: {type: flag,", "token: {type: secret, is: x}\n  sandbox: {type: flag,", "api_key or api_secret"},
-		{"secret that is none", "sandbox: {type: flag,", "api_key: {type: text, is: x}\n  sandbox: {type: flag,", "api_key or api_secret"},
+		{"secret of another name", "sandbox: {type: flag,", "token: {type: secret, is: x}\n  sandbox: {type: flag,",
+			"api_key or api_secret"},
+		{"secret that is none", "sandbox: {type: flag,", "api_key: {type: text, is: x}\n  sandbox: {type: flag,",
+			"api_key or api_secret"},
 		{"keys for OAuth", "client: basic}", "client: basic, headers: {X-Key: a}}", "for kind header alone"},
-		{"keys without a key", "kind: oauth2-code, authorize: /approve_app, token: /token_endpoint, client: basic", "kind: header, headers: {X-Key: a}", "no header holds a key"},
+		{"keys without a key", "kind: oauth2-code, authorize: /approve_app, token: /token_endpoint, client: basic",
+			"kind: header, headers: {X-Key: a}", "no header holds a key"},
 		{"a secret outside of auth", `per_page: "${size}"`, `per_page: "${secret.api_key}"`, `unknown name "secret"`},
 		{"OAuth without a page", "authorize: /approve_app, ", "", "the page for the consent"},
-		{"three windows", "{requests: 3600, per: 1h}", "{requests: 3600, per: 1h}, {requests: 9, per: 24h}", "two windows at most"},
+		{"three windows", "{requests: 3600, per: 1h}", "{requests: 3600, per: 1h}, {requests: 9, per: 24h}",
+			"two windows at most"},
 		{"no length of time", "per: 1m}", "per: often}", "a length of time"},
 		{"size 0", "size: 100", "size: 0", "at least 1"},
 		{"unknown walk", "deletes: vanish", "deletes: sometimes", `cannot be "sometimes"`},
@@ -82,14 +89,21 @@ func TestBrokenProfilesAreExplainedByPlace(t *testing.T) {
 		{"a request behind a key without the key", `page: "${page + 1}"`, `after: "${after}"`, "it needs both"},
 		{"no times", "  times: [\"2006-01-02T15:04:05Z07:00\"]\n", "", "record.times"},
 		{"no time of edit", "  updated: updated_at\n", "", "record.updated"},
-		{"a list of its own without a field", "  records: contacts\n", "  records: contacts\n  join: [{name: addresses, path: /addresses, records: addresses, of: contact, id: id, last: rows < size}]\n", "record.fields declares no list addresses"},
-		{"a list of its own without an owner", "  records: contacts\n", "  records: contacts\n  join: [{name: addresses, path: /addresses, records: addresses, id: id, last: rows < size}]\n", `the key "of" is missing`},
-		{"a detail without its place", "  records: contacts\n", "  records: contacts\n  detail: {path: \"/contacts/${row.id}\"}\n", `the key "record" is missing`},
+		{"a list of its own without a field", "  records: contacts\n",
+			"  records: contacts\n  join: [{name: addresses, path: /addresses, records: addresses, of: contact, id: id, last: rows < size}]\n", "record.fields declares no list addresses"},
+		{"a list of its own without an owner", "  records: contacts\n",
+			"  records: contacts\n  join: [{name: addresses, path: /addresses, records: addresses, id: id, last: rows < size}]\n", `the key "of" is missing`},
+		{"a detail without its place", "  records: contacts\n",
+			"  records: contacts\n  detail: {path: \"/contacts/${row.id}\"}\n", `the key "record" is missing`},
 		{"a row outside of a detail", "path: /contacts", "path: \"/contacts/${row.id}\"", `unknown name "row"`},
-		{"a login for OAuth", "client: basic}", "client: basic, login: {path: /login, session: body.id}}", "for kind login alone"},
-		{"a login that is missing", "kind: oauth2-code, authorize: /approve_app, token: /token_endpoint, client: basic", "kind: login", "for kind login alone"},
-		{"a login without a key", "kind: oauth2-code, authorize: /approve_app, token: /token_endpoint, client: basic", "kind: login, login: {path: /login, session: body.id}", "no key is in the body of auth.login"},
-		{"a session in a header", "headers: {Accept: application/json}", "headers: {Accept: application/json, X-Session: \"${session}\"}", `unknown name "session"`},
+		{"a login for OAuth", "client: basic}", "client: basic, login: {path: /login, session: body.id}}",
+			"for kind login alone"},
+		{"a login that is missing", "kind: oauth2-code, authorize: /approve_app, token: /token_endpoint, client: basic",
+			"kind: login", "for kind login alone"},
+		{"a login without a key", "kind: oauth2-code, authorize: /approve_app, token: /token_endpoint, client: basic",
+			"kind: login, login: {path: /login, session: body.id}", "no key is in the body of auth.login"},
+		{"a session in a header", "headers: {Accept: application/json}",
+			"headers: {Accept: application/json, X-Session: \"${session}\"}", `unknown name "session"`},
 		{"an anchor", "title: FreeAgent", "title: &a FreeAgent", "cannot be named with &"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -113,10 +127,13 @@ func TestBrokenProfilesAreExplainedByPlace(t *testing.T) {
 func TestLongExpressionsAndProfilesAreRefused(t *testing.T) {
 	t.Parallel()
 	long := "url" + strings.Repeat(" + url", 400)
-	if _, err := httpsource.Load("books.yaml", []byte(strings.Replace(freeagent(t), `split(url, "/")[-1]`, long, 1))); err == nil || !strings.Contains(err.Error(), "longer than") {
+	if _, err := httpsource.Load("books.yaml",
+		[]byte(strings.Replace(freeagent(t), `split(url, "/")[-1]`, long, 1))); err == nil ||
+		!strings.Contains(err.Error(), "longer than") {
 		t.Errorf("a long expression: %v", err)
 	}
-	if _, err := httpsource.Load("books.yaml", make([]byte, httpsource.MaxProfile+1)); err == nil || !strings.Contains(err.Error(), "larger than") {
+	if _, err := httpsource.Load("books.yaml", make([]byte, httpsource.MaxProfile+1)); err == nil ||
+		!strings.Contains(err.Error(), "larger than") {
 		t.Errorf("a large profile: %v", err)
 	}
 }
@@ -154,7 +171,8 @@ func (s *scripted) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, errors.New("nobody wrote an answer to " + req.URL.RequestURI())
 	}
 	status, header, body := answer()
-	return &http.Response{StatusCode: status, Header: header, Body: readerOf(body), ContentLength: int64(len(body)), Request: req}, nil
+	return &http.Response{StatusCode: status, Header: header, Body: readerOf(body), ContentLength: int64(len(body)),
+		Request: req}, nil
 }
 
 func says(body string) func() (int, http.Header, string) {
@@ -171,11 +189,13 @@ func openKeyed(t testing.TB, text string, c httpsource.Config, s *scripted) (*ht
 		t.Fatal(err)
 	}
 	client := transport.New(transport.Options{Base: s, Retries: -1})
-	return httpsource.New(p, c, httpsource.Deps{HTTP: client, Limiter: &accountingtest.Limiter{}, Now: func() time.Time { return noon }})
+	return httpsource.New(p, c,
+		httpsource.Deps{HTTP: client, Limiter: &accountingtest.Limiter{}, Now: func() time.Time { return noon }})
 }
 
 func keyedConfig(address string) httpsource.Config {
-	return httpsource.Config{Settings: map[string]string{"url": address}, Secrets: map[string]connector.Secret{"api_key": connector.NewSecret("canary-key")}}
+	return httpsource.Config{Settings: map[string]string{"url": address},
+		Secrets: map[string]connector.Secret{"api_key": connector.NewSecret("canary-key")}}
 }
 
 const firstPage = "/api/main/customers?from=0&q=a%20b%2Bc"
@@ -199,7 +219,8 @@ func TestKeyStandsInItsHeaderAloneAndASpaceIsPercentTwenty(t *testing.T) {
 		t.Errorf("record %+v", r)
 	}
 	for _, req := range s.asked {
-		if req.Header.Get("X-Key") != "canary-key" || req.Header.Get("Authorization") != "" || strings.Contains(req.URL.String(), "canary") || req.URL.Host != "books.example" {
+		if req.Header.Get("X-Key") != "canary-key" || req.Header.Get("Authorization") != "" ||
+			strings.Contains(req.URL.String(), "canary") || req.URL.Host != "books.example" {
 			t.Errorf("request %s %v", req.URL, req.Header)
 		}
 	}
@@ -211,8 +232,10 @@ func TestKeyStandsInItsHeaderAloneAndASpaceIsPercentTwenty(t *testing.T) {
 func TestEveryRequestStaysAtItsHost(t *testing.T) {
 	t.Parallel()
 	for _, next := range []string{
-		"https://elsewhere.example/api/x", "http://books.example/api/x", "//elsewhere.example/x", "https://books.example:8443/x", "https://books.example@elsewhere.example/x",
-		"https://user:password@books.example/x", "https://[::1]/x", `https:\\elsewhere.example`, "https:elsewhere", "ftp://books.example/x", "https://books.example.elsewhere.example/",
+		"https://elsewhere.example/api/x", "http://books.example/api/x", "//elsewhere.example/x",
+		"https://books.example:8443/x", "https://books.example@elsewhere.example/x",
+		"https://user:password@books.example/x", "https://[::1]/x", `https:\\elsewhere.example`, "https:elsewhere",
+		"ftp://books.example/x", "https://books.example.elsewhere.example/",
 	} {
 		s := &scripted{answers: map[string]func() (int, http.Header, string){
 			"/api/company": says(`{"id": 1, "name": "Northwind"}`),
@@ -249,8 +272,10 @@ func TestRelativeAddressOfTheNextPageIsBelowBase(t *testing.T) {
 func TestSettingsLeadToNoOtherPlace(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ url, folder string }{
-		{"http://books.example", ""}, {"https://user:password@books.example", ""}, {"https://books.example?x=", ""}, {"https://books.example#", "a#b"}, {"books.example", ""}, {"", ""},
-		{"https://books.example", "../../x"}, {"https://books.example", "a/b"}, {"https://books.example", "a?b"}, {"https://books.example", "@elsewhere.example"},
+		{"http://books.example", ""}, {"https://user:password@books.example", ""}, {"https://books.example?x=", ""},
+		{"https://books.example#", "a#b"}, {"books.example", ""}, {"", ""},
+		{"https://books.example", "../../x"}, {"https://books.example", "a/b"}, {"https://books.example", "a?b"},
+		{"https://books.example", "@elsewhere.example"},
 	} {
 		config := keyedConfig(c.url)
 		if c.folder != "" {
@@ -284,7 +309,8 @@ func TestThrottleIsOverAtTheTimeOfItsHeader(t *testing.T) {
 		s := &scripted{answers: map[string]func() (int, http.Header, string){
 			"/api/company": func() (int, http.Header, string) { return http.StatusTooManyRequests, tt.header, `"canary"` },
 		}}
-		source, err := openKeyed(t, strings.Replace(keyed, "as: epoch}", "as: "+tt.as+"}", 1), keyedConfig("https://books.example"), s)
+		source, err := openKeyed(t, strings.Replace(keyed, "as: epoch}", "as: "+tt.as+"}", 1),
+			keyedConfig("https://books.example"), s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -299,15 +325,19 @@ func TestThrottleIsOverAtTheTimeOfItsHeader(t *testing.T) {
 func TestAnswersThatProveNothingEndTheRead(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{
-		"no list": `{"next": null}`, "null": `{"items": null}`, "an object": `{"items": {"id": 1}}`, "a text": `"items"`, "a web page": `<!DOCTYPE html>canary`, "nothing": ``,
-		"cut": `{"items": [{"id": 1}`, "too many": `{"items": [` + strings.Repeat(`{"id": 1},`, 40) + `{"id": 2}], "next": null}`, "a link that is a number": `{"items": [], "next": true}`,
+		"no list": `{"next": null}`, "null": `{"items": null}`, "an object": `{"items": {"id": 1}}`, "a text": `"items"`,
+		"a web page": `<!DOCTYPE html>canary`, "nothing": ``,
+		"cut": `{"items": [{"id": 1}`, "too many": `{"items": [` + strings.Repeat(`{"id": 1},`, 40) +
+			`{"id": 2}], "next": null}`, "a link that is a number": `{"items": [], "next": true}`,
 	} {
-		s := &scripted{answers: map[string]func() (int, http.Header, string){"/api/company": says(`{"id": 1, "name": "Northwind"}`), firstPage: says(body)}}
+		s := &scripted{answers: map[string]func() (int, http.Header,
+			string){"/api/company": says(`{"id": 1, "name": "Northwind"}`), firstPage: says(body)}}
 		source, err := openKeyed(t, keyed, keyedConfig("https://books.example"), s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err = readAll(t.Context(), source, time.Time{}); connector.FaultOf(err) != connector.FaultUnavailable || strings.Contains(err.Error(), "canary") {
+		if _, err = readAll(t.Context(), source, time.Time{}); connector.FaultOf(err) != connector.FaultUnavailable ||
+			strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

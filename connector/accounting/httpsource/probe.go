@@ -26,14 +26,16 @@ func (s *Source) Probe(ctx context.Context) []accounting.Probe {
 	if err != nil {
 		return append(out, failed("permissions", err))
 	}
-	out = append(out, accounting.Probe{Name: "permissions", OK: true, Detail: s.profile.file.Record.Noun + "s may be read"},
+	out = append(out, accounting.Probe{Name: "permissions", OK: true, Detail: s.profile.file.Record.Noun +
+		"s may be read"},
 		accounting.ProbeClock(l.date, s.now()))
 	for _, r := range sheet.Records {
 		if r.Problem != "" {
 			return append(out, accounting.Probe{Name: "one page", Detail: r.Problem})
 		}
 	}
-	out = append(out, accounting.Probe{Name: "one page", OK: true, Detail: connector.Plural(len(sheet.Records), s.profile.file.Record.Noun) + " on the first page"})
+	out = append(out, accounting.Probe{Name: "one page", OK: true,
+		Detail: connector.Plural(len(sheet.Records), s.profile.file.Record.Noun) + " on the first page"})
 	return append(out, s.ownProbes(ctx, l.vars)...)
 }
 

@@ -181,12 +181,14 @@ type fieldFile struct {
 
 // JSONSchema leaves the schema of inner fields to the loader: the type holds itself.
 func (fieldFile) JSONSchema() *generate.Schema {
-	s := &generate.Schema{Type: "object", Required: []string{"name"}, AdditionalProperties: generate.FalseSchema, Properties: generate.NewProperties()}
+	s := &generate.Schema{Type: "object", Required: []string{"name"}, AdditionalProperties: generate.FalseSchema,
+		Properties: generate.NewProperties()}
 	s.Properties.Set("name", &generate.Schema{Type: "string", Pattern: `\S`})
 	s.Properties.Set("type", &generate.Schema{Type: "string", Enum: []any{"text", "number", "flag", "list", "object"}})
 	s.Properties.Set("is", &generate.Schema{Type: "string"})
 	s.Properties.Set("example", text("").JSONSchema())
-	s.Properties.Set("fields", &generate.Schema{Type: "array", Items: &generate.Schema{Type: "object", Required: []string{"name"}}})
+	s.Properties.Set("fields",
+		&generate.Schema{Type: "array", Items: &generate.Schema{Type: "object", Required: []string{"name"}}})
 	return s
 }
 
@@ -219,7 +221,8 @@ func (t *text) UnmarshalYAML(node *yaml.Node) error {
 
 // JSONSchema describes a text to editors.
 func (text) JSONSchema() *generate.Schema {
-	return &generate.Schema{Title: "a text", OneOf: []*generate.Schema{{Type: "string"}, {Type: "boolean"}, {Type: "number"}}}
+	return &generate.Schema{Title: "a text",
+		OneOf: []*generate.Schema{{Type: "string"}, {Type: "boolean"}, {Type: "number"}}}
 }
 
 // expression is an expression as it is written.
@@ -233,7 +236,8 @@ func (e *expression) UnmarshalYAML(node *yaml.Node) error {
 
 // JSONSchema describes an expression to editors.
 func (expression) JSONSchema() *generate.Schema {
-	return &generate.Schema{Title: "an expression, as in rows < size", OneOf: []*generate.Schema{{Type: "string", Pattern: `\S`}, {Type: "boolean"}, {Type: "number"}}}
+	return &generate.Schema{Title: "an expression, as in rows < size",
+		OneOf: []*generate.Schema{{Type: "string", Pattern: `\S`}, {Type: "boolean"}, {Type: "number"}}}
 }
 
 // span is a length of time, as 5s or 24h.
@@ -248,5 +252,6 @@ func (s *span) UnmarshalYAML(node *yaml.Node) error {
 
 // JSONSchema describes a length of time to editors.
 func (span) JSONSchema() *generate.Schema {
-	return &generate.Schema{Type: "string", Title: "a length of time, as in 5s, 1m or 24h", Pattern: `^([0-9]+(ms|s|m|h))+$`}
+	return &generate.Schema{Type: "string", Title: "a length of time, as in 5s, 1m or 24h",
+		Pattern: `^([0-9]+(ms|s|m|h))+$`}
 }

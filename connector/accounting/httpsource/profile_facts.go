@@ -150,7 +150,8 @@ func (p *Profile) environment(c Config) (map[string]any, error) {
 	}
 	for name := range c.Settings {
 		if _, known := p.file.Settings[name]; !known {
-			return nil, fmt.Errorf("%s source: there is no setting %q; %s", p.Name(), name, strict.Suggest(name, append(slices.Collect(maps.Keys(p.file.Settings)), "tenant", "full_every")))
+			return nil, fmt.Errorf("%s source: there is no setting %q; %s", p.Name(), name,
+				strict.Suggest(name, append(slices.Collect(maps.Keys(p.file.Settings)), "tenant", "full_every")))
 		}
 	}
 	return map[string]any{"set": set}, nil
@@ -174,7 +175,8 @@ func (p *Profile) PageSize() int { return cmp.Or(p.SampleConfig().PageSize, p.fi
 
 // States are the states that the profile knows.
 func (p *Profile) States() []connector.RecordState {
-	return connector.Map(p.file.Record.States, func(s stateFile) connector.RecordState { return connector.RecordState(s.Is) })
+	return connector.Map(p.file.Record.States,
+		func(s stateFile) connector.RecordState { return connector.RecordState(s.Is) })
 }
 
 // sampleSize is the number of records on a page of a model, where a request names it.

@@ -116,7 +116,8 @@ func (r *reader) state() (state connector.RecordState, survivor, problem string)
 		if p.survivors[i] != nil {
 			into, err := p.survivors[i].run(r.env)
 			if survivor = wordsOf(into); err != nil || survivor == "" {
-				return connector.RecordUnknown, "", fmt.Sprintf("The %s was merged, and the other one is not named.", p.file.Record.Noun)
+				return connector.RecordUnknown, "",
+					fmt.Sprintf("The %s was merged, and the other one is not named.", p.file.Record.Noun)
 			}
 		}
 		return connector.RecordState(p.file.Record.States[i].Is), survivor, ""
@@ -138,7 +139,8 @@ func (r *reader) problem() string {
 }
 
 func (r *reader) spoilt(id, problem string) connector.Record {
-	return connector.Record{SourceID: id, State: connector.RecordActive, Data: json.RawMessage("{}"), Origin: r.profile.Title() + " " + r.profile.file.Record.Noun + " " + id, Problem: problem}
+	return connector.Record{SourceID: id, State: connector.RecordActive, Data: json.RawMessage("{}"),
+		Origin: r.profile.Title() + " " + r.profile.file.Record.Noun + " " + id, Problem: problem}
 }
 
 // unnamed returns the id of a record without one: the same for the same bytes, and unlike any id of a system.
@@ -189,7 +191,8 @@ func readTime(form string, v any, zone *time.Location) time.Time {
 		if m := msDate.FindStringSubmatch(words); m != nil {
 			ms, _ := strconv.ParseInt(m[1], 10, 64)
 			t := time.UnixMilli(ms).UTC()
-			return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), zone) // some systems write their local time so
+			// some systems write their local time so
+			return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), zone)
 		}
 	case "unix", "unix-ms":
 		if number <= 0 {

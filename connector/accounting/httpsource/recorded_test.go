@@ -75,7 +75,8 @@ func shippedProfile(t testing.TB, name string) *Profile {
 }
 
 // page reads one answer as the first page of a profile's list.
-func (p *Profile) page(t testing.TB, status int, headers map[string]string, body []byte) ([]connector.Record, bool, error) {
+func (p *Profile) page(t testing.TB, status int, headers map[string]string, body []byte) ([]connector.Record, bool,
+	error) {
 	t.Helper()
 	var e example
 	e.Answer.Status, e.Answer.Headers, e.Answer.Body = status, headers, string(body)
@@ -101,20 +102,37 @@ func TestRecordedListsAreReadAsTheyAre(t *testing.T) {
 		problems               int
 		short                  bool
 	}{
-		{profile: "exact", file: "exact-online-customers.json", request: "get /api/v1/124132/crm/Accounts", states: map[connector.RecordState]int{"active": 10}},
-		{profile: "zoho-books", file: "zoho-books-contacts.json", request: "get /books/v3/contacts", states: map[connector.RecordState]int{"active": 6}},
-		{profile: "freshbooks", file: "freshbooks-clients.json", request: "get /accounting/account/ZyQ04o/users/clients", states: map[connector.RecordState]int{"active": 3}},
-		{profile: "economic", file: "economic-customers-2016.json", request: "get /customers", states: map[connector.RecordState]int{"active": 10}},
-		{profile: "moneybird", file: "moneybird-contacts-documented.json", request: "get /123/contacts.json", states: map[connector.RecordState]int{"active": 5}},
-		{profile: "moneybird", file: "moneybird-contacts-documented.json", request: "get /123/contacts/filter.json", states: map[connector.RecordState]int{"active": 2}},
-		{profile: "freeagent", file: "freeagent-contacts-documented.json", request: "get /v2/contacts", states: map[connector.RecordState]int{"active": 1}},
-		{profile: "lexware", file: "lexware-contacts-documented.json", request: "get /v1/contacts", states: map[connector.RecordState]int{"active": 1}, short: true},
-		{profile: "sage-accounting", file: "sage-accounting-contacts-documented.json", request: "get /v3.1/contacts", states: map[connector.RecordState]int{"active": 2}, problems: 2},
-		{profile: "sage-accounting", file: "sage-accounting-contacts-documented.json", request: "get /v3.1/contacts/cced5085c2d24394a758c5d16b38fca1", wrap: `{"$total": 1, "$page": 1, "$next": null, "$items": [@]}`, states: map[connector.RecordState]int{"active": 1}},
-		{profile: "fortnox", file: "fortnox-customers.json", request: "get /3/customers/1", wrap: `{"MetaInformation": {"@TotalResources": 1, "@TotalPages": 1, "@CurrentPage": 1}, "Customers": [{"CustomerNumber": "1"}], "Customer": @.Customer}`, states: map[connector.RecordState]int{"active": 1}},
-		{profile: "fortnox", file: "fortnox-customers.json", request: "get /3/customers/9", wrap: `{"MetaInformation": {"@TotalResources": 1, "@TotalPages": 1, "@CurrentPage": 1}, "Customers": [{"CustomerNumber": "9"}], "Customer": @.Customer}`, states: map[connector.RecordState]int{"active": 1}},
-		{profile: "fortnox", file: "fortnox-customers.json", request: "get /3/customers", states: map[connector.RecordState]int{}},
-		{profile: "businesscentral", file: "businesscentral-customer-documented.json", request: "get /v2.0/TENANT/Production/api/v2.0/companies(COMPANY)/customers(f2a5738a-44e3-ea11-bb43-000d3a2feca1)", wrap: `{"value": [@]}`, states: map[connector.RecordState]int{"active": 1}},
+		{profile: "exact", file: "exact-online-customers.json", request: "get /api/v1/124132/crm/Accounts",
+			states: map[connector.RecordState]int{"active": 10}},
+		{profile: "zoho-books", file: "zoho-books-contacts.json", request: "get /books/v3/contacts",
+			states: map[connector.RecordState]int{"active": 6}},
+		{profile: "freshbooks", file: "freshbooks-clients.json", request: "get /accounting/account/ZyQ04o/users/clients",
+			states: map[connector.RecordState]int{"active": 3}},
+		{profile: "economic", file: "economic-customers-2016.json", request: "get /customers",
+			states: map[connector.RecordState]int{"active": 10}},
+		{profile: "moneybird", file: "moneybird-contacts-documented.json", request: "get /123/contacts.json",
+			states: map[connector.RecordState]int{"active": 5}},
+		{profile: "moneybird", file: "moneybird-contacts-documented.json", request: "get /123/contacts/filter.json",
+			states: map[connector.RecordState]int{"active": 2}},
+		{profile: "freeagent", file: "freeagent-contacts-documented.json", request: "get /v2/contacts",
+			states: map[connector.RecordState]int{"active": 1}},
+		{profile: "lexware", file: "lexware-contacts-documented.json", request: "get /v1/contacts",
+			states: map[connector.RecordState]int{"active": 1}, short: true},
+		{profile: "sage-accounting", file: "sage-accounting-contacts-documented.json", request: "get /v3.1/contacts",
+			states: map[connector.RecordState]int{"active": 2}, problems: 2},
+		{profile: "sage-accounting", file: "sage-accounting-contacts-documented.json",
+			request: "get /v3.1/contacts/cced5085c2d24394a758c5d16b38fca1",
+			wrap:    `{"$total": 1, "$page": 1, "$next": null, "$items": [@]}`,
+			states:  map[connector.RecordState]int{"active": 1}},
+		{profile: "fortnox", file: "fortnox-customers.json", request: "get /3/customers/1",
+			wrap: `{"MetaInformation": {"@TotalResources": 1, "@TotalPages": 1, "@CurrentPage": 1}, "Customers": [{"CustomerNumber": "1"}], "Customer": @.Customer}`, states: map[connector.RecordState]int{"active": 1}},
+		{profile: "fortnox", file: "fortnox-customers.json", request: "get /3/customers/9",
+			wrap: `{"MetaInformation": {"@TotalResources": 1, "@TotalPages": 1, "@CurrentPage": 1}, "Customers": [{"CustomerNumber": "9"}], "Customer": @.Customer}`, states: map[connector.RecordState]int{"active": 1}},
+		{profile: "fortnox", file: "fortnox-customers.json", request: "get /3/customers",
+			states: map[connector.RecordState]int{}},
+		{profile: "businesscentral", file: "businesscentral-customer-documented.json",
+			request: "get /v2.0/TENANT/Production/api/v2.0/companies(COMPANY)/customers(f2a5738a-44e3-ea11-bb43-000d3a2feca1)",
+			wrap:    `{"value": [@]}`, states: map[connector.RecordState]int{"active": 1}},
 	} {
 		t.Run(tt.profile+" "+tt.request, func(t *testing.T) {
 			p := shippedProfile(t, tt.profile)
@@ -147,20 +165,23 @@ func TestRecordedListsAreReadAsTheyAre(t *testing.T) {
 					if record.Problem != "" {
 						problems++
 					}
-					if p.updated != nil && record.UpdatedAt.IsZero() && record.Problem == "" && tt.profile != "economic" { // its file is older than the field
+					// its file is older than the field
+					if p.updated != nil && record.UpdatedAt.IsZero() && record.Problem == "" && tt.profile != "economic" {
 						t.Errorf("the time of edit of %s is not read", record.SourceID)
 					}
 				}
 			}
 			if len(all) == 0 || problems != tt.problems || isShort != tt.short || !sameStates(states, tt.states) {
-				t.Errorf("%d answers gave %v with %d problems, short %t; want %v with %d, %t", len(all), states, problems, isShort, tt.states, tt.problems, tt.short)
+				t.Errorf("%d answers gave %v with %d problems, short %t; want %v with %d, %t", len(all), states, problems, isShort,
+					tt.states, tt.problems, tt.short)
 			}
 		})
 	}
 }
 
 func sameStates(a, b map[connector.RecordState]int) bool {
-	for _, state := range []connector.RecordState{connector.RecordActive, connector.RecordArchived, connector.RecordDeleted, connector.RecordMerged, connector.RecordUnknown} {
+	for _, state := range []connector.RecordState{connector.RecordActive, connector.RecordArchived,
+		connector.RecordDeleted, connector.RecordMerged, connector.RecordUnknown} {
 		if a[state] != b[state] {
 			return false
 		}

@@ -63,7 +63,8 @@ func (p *Profile) baseOf(c Config, env map[string]any) (*url.URL, error) {
 
 // sameHost reports whether a request stays at the API: its scheme, host and port.
 func sameHost(a, b *url.URL) bool {
-	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && portOf(a) == portOf(b) && a.User == nil && a.Opaque == ""
+	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && portOf(a) == portOf(b) &&
+		a.User == nil && a.Opaque == ""
 }
 
 // portOf is the port of an address, also of one that leaves it out.

@@ -63,9 +63,11 @@ func New(p *Profile, c Config, d Deps) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{profile: p, tenant: strings.TrimSpace(c.Tenant), set: env, now: d.Now, size: cmp.Or(c.PageSize, p.file.List.Size)}
+	s := &Source{profile: p, tenant: strings.TrimSpace(c.Tenant), set: env, now: d.Now,
+		size: cmp.Or(c.PageSize, p.file.List.Size)}
 	if c.PageSize != 0 && !p.list.reads("size") {
-		return nil, fmt.Errorf("%s source: page_size has no effect, since the system has pages of its own size; remove it", p.Name())
+		return nil, fmt.Errorf("%s source: page_size has no effect, since the system has pages of its own size; remove it",
+			p.Name())
 	}
 	if s.size < 1 || s.size > p.file.List.Size {
 		return nil, fmt.Errorf("%s source: page_size is 1 to %d", p.Name(), p.file.List.Size)
@@ -249,7 +251,8 @@ func (s *Source) Organisations(ctx context.Context) (out []accounting.Organisati
 			return nil, s.unusable(op, "it names no company")
 		}
 		one := accounting.Organisation{ID: s.prefix() + wordsOf(id), Name: wordsOf(name)}
-		if !slices.ContainsFunc(out, func(o accounting.Organisation) bool { return o.ID == one.ID }) { // some systems name it in each record
+		// some systems name it in each record
+		if !slices.ContainsFunc(out, func(o accounting.Organisation) bool { return o.ID == one.ID }) {
 			out = append(out, one)
 		}
 	}
@@ -275,7 +278,8 @@ func (s *Source) organisation(ctx context.Context) (accounting.Organisation, err
 // Describe names the company and the fields of a record. It asks the system for the company: the error is an
 // *accounting.Disconnected when it is not the configured one.
 func (s *Source) Describe(ctx context.Context) (connector.SourceInfo, error) {
-	info := connector.SourceInfo{Kind: s.profile.Name(), Tenant: s.tenant, Snapshot: s.profile.wholeOnly, Fields: s.profile.fields}
+	info := connector.SourceInfo{Kind: s.profile.Name(), Tenant: s.tenant, Snapshot: s.profile.wholeOnly,
+		Fields: s.profile.fields}
 	who, err := s.prover.Organisation(ctx)
 	if err != nil {
 		return info, err

@@ -65,10 +65,12 @@ func (s *Source) Record(ctx context.Context) ([]byte, error) {
 		return nil, fmt.Errorf("the redacted answer cannot be read any more: %w", err)
 	}
 	for i, record := range after {
-		if i >= len(before.Records) || record.State != before.Records[i].State || (record.Problem == "") != (before.Records[i].Problem == "") {
+		if i >= len(before.Records) || record.State != before.Records[i].State ||
+			(record.Problem == "") != (before.Records[i].Problem == "") {
 			return nil, errors.New("the redacted answer gives records with other states; a rule of the profile reads a value that is replaced")
 		}
-		e.Want = append(e.Want, wanted{ID: record.SourceID, State: string(record.State), Into: record.MergedInto, Problem: record.Problem, Updated: timeText(record.UpdatedAt)})
+		e.Want = append(e.Want, wanted{ID: record.SourceID, State: string(record.State), Into: record.MergedInto,
+			Problem: record.Problem, Updated: timeText(record.UpdatedAt)})
 	}
 	text, err := yaml.Marshal(struct{ Examples []example }{[]example{e}})
 	told := "# Recorded from " + s.profile.Title() + ". Names, addresses and amounts are invented.\n"
@@ -151,7 +153,8 @@ var (
 
 func (r redactor) text(s, name string) string {
 	switch {
-	case s == "", r.known[s], timeLike.MatchString(s) && !amounts.MatchString(name), len(s) <= 2 && strings.Trim(s, "0123456789") == "":
+	case s == "", r.known[s], timeLike.MatchString(s) && !amounts.MatchString(name), len(s) <= 2 &&
+		strings.Trim(s, "0123456789") == "":
 		return s
 	case idLike.MatchString(s) && (idNamed.MatchString(name) || r.isID(name)):
 		return s

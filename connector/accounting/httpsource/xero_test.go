@@ -45,10 +45,12 @@ func openXero(t testing.TB, n, size int) *xeroBooks {
 	}
 	client := transport.New(transport.Options{Base: b.Server, Retries: -1, Now: b.now})
 	var err error
-	if b.profile, err = httpsource.New(p, httpsource.Config{PageSize: size}, httpsource.Deps{HTTP: client, Token: b.Server, Limiter: &b.limiter, Now: b.now}); err != nil {
+	if b.profile, err = httpsource.New(p, httpsource.Config{PageSize: size},
+		httpsource.Deps{HTTP: client, Token: b.Server, Limiter: &b.limiter, Now: b.now}); err != nil {
 		t.Fatal(err)
 	}
-	if b.builtIn, err = xero.New(xero.Config{PageSize: size}, xero.Deps{HTTP: client, Token: b.Server, Limiter: &b.limiter, Now: b.now}); err != nil {
+	if b.builtIn, err = xero.New(xero.Config{PageSize: size},
+		xero.Deps{HTTP: client, Token: b.Server, Limiter: &b.limiter, Now: b.now}); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -88,10 +90,11 @@ func TestXeroProfileConformsToTheModelOfXero(t *testing.T) {
 			Break: func() func() { b.Suffer(xerotest.Down, 1, 0); return b.Mend },
 			Tie:   func(ids []string) { b.Tie(b.now(), ids...) }, Leave: b.Remove,
 		}
-		c.Troubles = append(c.Troubles, accountingtest.Trouble{Name: "access token expired", Ends: accountingtest.Complete, Begin: func() func() {
-			b.AfterPage(b.ExpireTokens)
-			return func() { b.AfterPage(nil) }
-		}})
+		c.Troubles = append(c.Troubles,
+			accountingtest.Trouble{Name: "access token expired", Ends: accountingtest.Complete, Begin: func() func() {
+				b.AfterPage(b.ExpireTokens)
+				return func() { b.AfterPage(nil) }
+			}})
 		for f, ends := range xeroEndings {
 			c.Troubles = append(c.Troubles, accountingtest.Trouble{Name: string(f), Ends: ends, Begin: func() func() {
 				b.Suffer(f, 1, 3600)
@@ -124,10 +127,14 @@ func (b *xeroBooks) truth() (out []connector.Record) {
 }
 
 var xeroEndings = map[xerotest.Fault]accountingtest.Ending{
-	xerotest.Down: accountingtest.Unavailable, xerotest.Overloaded: accountingtest.Unavailable, xerotest.WebPage: accountingtest.Unavailable,
-	xerotest.XML: accountingtest.Unavailable, xerotest.Cut: accountingtest.Unavailable, xerotest.NoList: accountingtest.Unavailable,
-	xerotest.WrongPage: accountingtest.Unavailable, xerotest.MinuteLimit: accountingtest.Parked, xerotest.DayLimit: accountingtest.Parked,
-	xerotest.Withdrawn: accountingtest.Disconnected, xerotest.NoScope: accountingtest.Disconnected, xerotest.Expired: accountingtest.Disconnected,
+	xerotest.Down: accountingtest.Unavailable, xerotest.Overloaded: accountingtest.Unavailable,
+	xerotest.WebPage: accountingtest.Unavailable,
+	xerotest.XML:     accountingtest.Unavailable, xerotest.Cut: accountingtest.Unavailable,
+	xerotest.NoList:    accountingtest.Unavailable,
+	xerotest.WrongPage: accountingtest.Unavailable, xerotest.MinuteLimit: accountingtest.Parked,
+	xerotest.DayLimit:  accountingtest.Parked,
+	xerotest.Withdrawn: accountingtest.Disconnected, xerotest.NoScope: accountingtest.Disconnected,
+	xerotest.Expired: accountingtest.Disconnected,
 }
 
 func TestXeroProfileGivesTheRecordsOfTheBuiltInPackage(t *testing.T) {

@@ -25,8 +25,10 @@ func TestProbeNamesWhatIsNotWell(t *testing.T) {
 		want  []string // "+" well, "-" not, then name
 		says  string
 	}{
-		{"all is well", func(*books) {}, []string{"+credentials", "+tenant", "+permissions", "+clock", "+one page"}, "Northwind Holdings = " + quickbookstest.Realm},
-		{"no permission", func(b *books) { b.Suffer(quickbookstest.Withdrawn, 0) }, []string{"+credentials", "+tenant", "-permissions"}, "consent was withdrawn"},
+		{"all is well", func(*books) {}, []string{"+credentials", "+tenant", "+permissions", "+clock", "+one page"},
+			"Northwind Holdings = " + quickbookstest.Realm},
+		{"no permission", func(b *books) { b.Suffer(quickbookstest.Withdrawn, 0) },
+			[]string{"+credentials", "+tenant", "-permissions"}, "consent was withdrawn"},
 		{"a row that cannot be read", func(b *books) { b.Edit("1", func(c *quickbookstest.Customer) { c.Spoilt = true }) },
 			[]string{"+credentials", "+tenant", "+permissions", "+clock", "-one page"}, "PrimaryEmailAddr is not an object"},
 		{"a clock that is wrong", func(b *books) {
@@ -66,7 +68,8 @@ func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !strings.HasSuffix(r.URL.Path, c.path) {
 		return c.Server.RoundTrip(r)
 	}
-	return &http.Response{StatusCode: c.status, Header: http.Header{"Intuit_tid": {"not; an id"}}, Body: io.NopCloser(strings.NewReader(c.body))}, c.err
+	return &http.Response{StatusCode: c.status, Header: http.Header{"Intuit_tid": {"not; an id"}},
+		Body: io.NopCloser(strings.NewReader(c.body))}, c.err
 }
 
 func TestAnswersOutOfTheOrdinaryAreToldApart(t *testing.T) {
@@ -78,21 +81,35 @@ func TestAnswersOutOfTheOrdinaryAreToldApart(t *testing.T) {
 		fault connector.Fault // of the error, or
 		says  string          // part of the error, or of the sparse customer's problem
 	}{
-		{"a refusal without words", canned{path: "/query", status: 412}, connector.FaultRejected, "QuickBooks did not accept the request (HTTP 412)"},
+		{"a refusal without words", canned{path: "/query", status: 412}, connector.FaultRejected,
+			"QuickBooks did not accept the request (HTTP 412)"},
 		{"an address that is not there", canned{path: "/query", status: 404}, connector.FaultNotFound, "HTTP 404"},
 		{"a redirect", canned{path: "/query", status: 302}, connector.FaultRejected, "HTTP 302"},
-		{"a broken connection", canned{path: "/query", err: errors.New("reset by private peer")}, connector.FaultUnavailable, "QuickBooks gave no answer: the connection broke"},
-		{"a query of another shape", canned{path: "/query", status: 200, body: `{"QueryResponse":[]}`}, connector.FaultUnavailable, "it has another form than documented"},
-		{"a throttle that says how long", canned{path: "/query", status: 429}, connector.FaultThrottled, "it may be asked again at"},
-		{"a company of another shape", canned{path: company, status: 200, body: `{}`}, connector.FaultUnavailable, "it holds no company"},
-		{"a company that is a list", canned{path: company, status: 200, body: `[]`}, connector.FaultUnavailable, "it has another form than documented"},
-		{"a customer that stays sparse", canned{path: "/customer/1", status: 200, body: `{"Customer":{"Id":"1","sparse":true,"DisplayName":"private"}}`}, "", "QuickBooks gave only a part of the customer"},
-		{"another customer than asked for", canned{path: "/customer/1", status: 200, body: `{"Customer":{"Id":"2"}}`}, connector.FaultUnavailable, "not the customer that was asked for"},
-		{"no customer", canned{path: "/customer/1", status: 200, body: `{}`}, connector.FaultUnavailable, "not the customer that was asked for"},
-		{"a customer that is a list", canned{path: "/customer/1", status: 200, body: `[]`}, connector.FaultUnavailable, "it has another form than documented"},
-		{"a customer that cannot be read", canned{path: "/customer/1", status: 500}, connector.FaultUnavailable, "QuickBooks has a failure"},
-		{"a customer whose address is not there", canned{path: "/customer/1", status: 404, body: "<html>private</html>"}, connector.FaultNotFound, "HTTP 404"},
-		{"a customer that is deleted by then", canned{path: "/customer/1", status: 200, body: `{"Customer":{"Id":"1","status":"Deleted"}}`}, "", "deleted"},
+		{"a broken connection", canned{path: "/query", err: errors.New("reset by private peer")}, connector.FaultUnavailable,
+			"QuickBooks gave no answer: the connection broke"},
+		{"a query of another shape", canned{path: "/query", status: 200, body: `{"QueryResponse":[]}`},
+			connector.FaultUnavailable, "it has another form than documented"},
+		{"a throttle that says how long", canned{path: "/query", status: 429}, connector.FaultThrottled,
+			"it may be asked again at"},
+		{"a company of another shape", canned{path: company, status: 200, body: `{}`}, connector.FaultUnavailable,
+			"it holds no company"},
+		{"a company that is a list", canned{path: company, status: 200, body: `[]`}, connector.FaultUnavailable,
+			"it has another form than documented"},
+		{"a customer that stays sparse",
+			canned{path: "/customer/1", status: 200, body: `{"Customer":{"Id":"1","sparse":true,"DisplayName":"private"}}`}, "",
+			"QuickBooks gave only a part of the customer"},
+		{"another customer than asked for", canned{path: "/customer/1", status: 200, body: `{"Customer":{"Id":"2"}}`},
+			connector.FaultUnavailable, "not the customer that was asked for"},
+		{"no customer", canned{path: "/customer/1", status: 200, body: `{}`}, connector.FaultUnavailable,
+			"not the customer that was asked for"},
+		{"a customer that is a list", canned{path: "/customer/1", status: 200, body: `[]`}, connector.FaultUnavailable,
+			"it has another form than documented"},
+		{"a customer that cannot be read", canned{path: "/customer/1", status: 500}, connector.FaultUnavailable,
+			"QuickBooks has a failure"},
+		{"a customer whose address is not there", canned{path: "/customer/1", status: 404, body: "<html>private</html>"},
+			connector.FaultNotFound, "HTTP 404"},
+		{"a customer that is deleted by then",
+			canned{path: "/customer/1", status: 200, body: `{"Customer":{"Id":"1","status":"Deleted"}}`}, "", "deleted"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -101,7 +118,8 @@ func TestAnswersOutOfTheOrdinaryAreToldApart(t *testing.T) {
 			b.Edit("1", func(c *quickbookstest.Customer) { c.Sparse = true })
 			tt.with.Server = b.Server
 			s, err := quickbooks.New(quickbooks.Config{Company: quickbookstest.Realm}, quickbooks.Deps{
-				HTTP: transport.New(transport.Options{Base: tt.with, Retries: -1}), Token: b.Server, Limiter: &b.limiter, Now: b.now,
+				HTTP: transport.New(transport.Options{Base: tt.with, Retries: -1}), Token: b.Server, Limiter: &b.limiter,
+				Now: b.now,
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -113,7 +131,8 @@ func TestAnswersOutOfTheOrdinaryAreToldApart(t *testing.T) {
 			} else if len(records) > 0 {
 				said = string(records[0].State) + " " + records[0].Problem
 			}
-			if connector.FaultOf(err) != tt.fault || !strings.Contains(said, tt.says) || strings.Contains(said, "private") || strings.Contains(said, "intuit_tid") {
+			if connector.FaultOf(err) != tt.fault || !strings.Contains(said, tt.says) || strings.Contains(said, "private") ||
+				strings.Contains(said, "intuit_tid") {
 				t.Errorf("%q, fault %q; want %q, %q", said, connector.FaultOf(err), tt.says, tt.fault)
 			}
 		})
@@ -131,7 +150,8 @@ func TestEmptyListIsBelievedWhenTheCountIsZero(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if records, _, err := drain(s.Customers(t.Context(), time.Time{})); connector.FaultOf(err) != want || len(records) > 0 {
+		if records, _, err := drain(s.Customers(t.Context(), time.Time{})); connector.FaultOf(err) != want ||
+			len(records) > 0 {
 			t.Errorf("of %d customers %d came, error %v, want fault %q", customers, len(records), err, want)
 		}
 	}
@@ -152,7 +172,9 @@ func TestConsentIsForAccountingAlone(t *testing.T) {
 	if got := strings.Join(quickbooks.Scopes(), " "); got != "com.intuit.quickbooks.accounting" {
 		t.Errorf("scopes %s", got)
 	}
-	if e := quickbooks.Endpoint(); e.AuthStyle != oauth2.AuthStyleInHeader || !strings.HasPrefix(e.TokenURL, "https://oauth.platform.intuit.com/") || !strings.HasPrefix(e.AuthURL, "https://appcenter.intuit.com/") {
+	if e := quickbooks.Endpoint(); e.AuthStyle != oauth2.AuthStyleInHeader ||
+		!strings.HasPrefix(e.TokenURL, "https://oauth.platform.intuit.com/") ||
+		!strings.HasPrefix(e.AuthURL, "https://appcenter.intuit.com/") {
 		t.Errorf("endpoint %+v", e)
 	}
 }

@@ -179,13 +179,15 @@ func (f fault) refusal(status int) string {
 	case status == http.StatusUnauthorized:
 		return "QuickBooks refuses the access token" + f.text()
 	}
-	return "QuickBooks forbids it: the consent was withdrawn, the subscription ended, or the app may not read any more" + f.text()
+	return "QuickBooks forbids it: the consent was withdrawn, the subscription ended, or the app may not read any more" +
+		f.text()
 }
 
 // trace names the answer for Intuit's support.
 func trace(h http.Header) string {
 	id := h.Get("intuit_tid")
-	if id == "" || len(id) > 64 || strings.Trim(id, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-") != "" {
+	if id == "" || len(id) > 64 ||
+		strings.Trim(id, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-") != "" {
 		return ""
 	}
 	return ", intuit_tid " + id

@@ -56,13 +56,15 @@ func TestFullReadAsksForInactiveCustomersInAStableOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	const statement = "query SELECT * FROM Customer WHERE Active IN (true,false) ORDERBY Id STARTPOSITION "
-	want := []string{quickbookstest.Realm, statement + "1 MAXRESULTS 10", statement + "10 MAXRESULTS 10", statement + "19 MAXRESULTS 10", statement + "25 MAXRESULTS 10"}
+	want := []string{quickbookstest.Realm, statement + "1 MAXRESULTS 10", statement + "10 MAXRESULTS 10", statement +
+		"19 MAXRESULTS 10", statement + "25 MAXRESULTS 10"}
 	if diff := cmp.Diff(want, b.asked()); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 	for _, r := range b.Requests() {
 		if r.URL.Query().Get("minorversion") != "75" || r.Header.Get("Accept") != "application/json" {
-			t.Errorf("request %s has version %q and accepts %q", r.URL.Path, r.URL.Query().Get("minorversion"), r.Header.Get("Accept"))
+			t.Errorf("request %s has version %q and accepts %q", r.URL.Path, r.URL.Query().Get("minorversion"),
+				r.Header.Get("Accept"))
 		}
 	}
 }
@@ -138,7 +140,8 @@ func TestMergedCustomerIsReportedAsDeletedAndOnlyWhenItIsGone(t *testing.T) {
 	for _, r := range records {
 		got[r.SourceID] = r.State
 	}
-	want := map[string]connector.RecordState{"2": connector.RecordDeleted, "3": connector.RecordActive, "4": connector.RecordActive}
+	want := map[string]connector.RecordState{"2": connector.RecordDeleted, "3": connector.RecordActive,
+		"4": connector.RecordActive}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("states (-want +got):\n%s", diff)
 	}
@@ -169,8 +172,10 @@ func TestJobsAndProjectsAreLeftOutUnlessWanted(t *testing.T) {
 	}{
 		{"neither", quickbooks.Config{}, connector.RecordActive, connector.RecordArchived, connector.RecordArchived},
 		{"jobs", quickbooks.Config{Jobs: true}, connector.RecordActive, connector.RecordActive, connector.RecordArchived},
-		{"projects", quickbooks.Config{Projects: true}, connector.RecordActive, connector.RecordArchived, connector.RecordActive},
-		{"both", quickbooks.Config{Jobs: true, Projects: true}, connector.RecordActive, connector.RecordActive, connector.RecordActive},
+		{"projects", quickbooks.Config{Projects: true}, connector.RecordActive, connector.RecordArchived,
+			connector.RecordActive},
+		{"both", quickbooks.Config{Jobs: true, Projects: true}, connector.RecordActive, connector.RecordActive,
+			connector.RecordActive},
 	}
 	for _, tt := range tests {
 		b := open(t, 3, tt.config)
@@ -230,7 +235,8 @@ func TestThrottleParksForAMinuteInEveryFormItComesIn(t *testing.T) {
 			t.Errorf("%s: error %v, parked until %v; want %v", fault, err, b.limiter.Parked(), want)
 		}
 		asked := len(b.Requests())
-		if _, _, err := drain(b.source.Customers(t.Context(), time.Time{})); !errors.As(err, &parked) || len(b.Requests()) > asked {
+		if _, _, err := drain(b.source.Customers(t.Context(), time.Time{})); !errors.As(err, &parked) ||
+			len(b.Requests()) > asked {
 			t.Errorf("%s: while parked %d requests were made, error %v", fault, len(b.Requests())-asked, err)
 		}
 	}
@@ -283,14 +289,16 @@ func TestErrorsSayWhatCameAndShowNothingOfIt(t *testing.T) {
 type refusing struct{ code string }
 
 func (r refusing) Token() (*oauth2.Token, error) {
-	return nil, &oauth2.RetrieveError{Response: &http.Response{StatusCode: http.StatusBadRequest}, ErrorCode: r.code, Body: []byte("client_secret=hush")}
+	return nil, &oauth2.RetrieveError{Response: &http.Response{StatusCode: http.StatusBadRequest}, ErrorCode: r.code,
+		Body: []byte("client_secret=hush")}
 }
 
 // covers F26, F29
 func TestOnlyADefiniteRefusalOfTheTokenDisconnects(t *testing.T) {
 	t.Parallel()
 	b := open(t, 3, quickbooks.Config{})
-	for code, disconnected := range map[string]bool{"invalid_grant": true, "invalid_client": true, "": false, "temporarily_unavailable": false} {
+	for code, disconnected := range map[string]bool{"invalid_grant": true, "invalid_client": true, "": false,
+		"temporarily_unavailable": false} {
 		_, _, err := drain(b.connect(t, quickbooks.Config{}, refusing{code}).Customers(t.Context(), time.Time{}))
 		var gone *accounting.Disconnected
 		if err == nil || errors.As(err, &gone) != disconnected || strings.Contains(err.Error(), "hush") {
@@ -304,7 +312,8 @@ func TestCancelledReadAsksNothing(t *testing.T) {
 	b := open(t, 3, quickbooks.Config{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := drain(b.source.Customers(ctx, time.Time{})); !errors.Is(err, context.Canceled) || len(b.Requests()) > 0 {
+	if _, _, err := drain(b.source.Customers(ctx, time.Time{})); !errors.Is(err, context.Canceled) ||
+		len(b.Requests()) > 0 {
 		t.Errorf("error %v after %d requests", err, len(b.Requests()))
 	}
 }
@@ -324,7 +333,8 @@ func TestNewNamesTheWrongKey(t *testing.T) {
 func TestSandboxCompaniesHaveAnAddressOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[string]quickbooks.Config{
-		"quickbooks.api.intuit.com": {}, "sandbox-quickbooks.api.intuit.com": {Sandbox: true}, "127.0.0.1": {BaseURL: "http://127.0.0.1/"},
+		"quickbooks.api.intuit.com": {}, "sandbox-quickbooks.api.intuit.com": {Sandbox: true},
+		"127.0.0.1": {BaseURL: "http://127.0.0.1/"},
 	} {
 		b := open(t, 1, c)
 		if _, err := b.source.Describe(t.Context()); err != nil {
@@ -338,7 +348,8 @@ func TestSandboxCompaniesHaveAnAddressOfTheirOwn(t *testing.T) {
 
 func TestLimitsDefaultToIntuitsOwn(t *testing.T) {
 	t.Parallel()
-	if diff := cmp.Diff(connector.Limits{PerMinute: 500, PerDay: 15000, Concurrent: 10}, quickbooks.Config{}.Limits()); diff != "" {
+	if diff := cmp.Diff(connector.Limits{PerMinute: 500, PerDay: 15000, Concurrent: 10},
+		quickbooks.Config{}.Limits()); diff != "" {
 		t.Errorf("default (-want +got):\n%s", diff)
 	}
 }

@@ -84,21 +84,26 @@ func openBooks(t testing.TB, n int) accountingtest.Company {
 func (b *books) company(s accounting.Source) accountingtest.Company {
 	c := accountingtest.Company{
 		Source: s, Truth: b.truth, Now: b.now, Pass: b.pass, Serve: b.AfterPage,
-		Add: func() string { return b.Add(1)[0] }, Edit: b.edit, Archive: b.Deactivate, Delete: b.mergeAway, Held: b.limiter.Open,
+		Add: func() string { return b.Add(1)[0] }, Edit: b.edit, Archive: b.Deactivate, Delete: b.mergeAway,
+		Held:  b.limiter.Open,
 		Spoil: func(id string) { b.Edit(id, func(c *quickbookstest.Customer) { c.Spoilt = true }) },
 		Break: func() func() { b.Suffer(quickbookstest.Down, 1); return b.Mend },
 		Tie:   func(ids []string) { b.Tie(b.now(), ids...) },
 		Leave: b.mergeAway,
 	}
-	c.Troubles = append(c.Troubles, accountingtest.Trouble{Name: "access token expired", Ends: accountingtest.Complete, Begin: func() func() {
-		b.AfterPage(b.ExpireTokens)
-		return func() { b.AfterPage(nil) }
-	}})
+	c.Troubles = append(c.Troubles,
+		accountingtest.Trouble{Name: "access token expired", Ends: accountingtest.Complete, Begin: func() func() {
+			b.AfterPage(b.ExpireTokens)
+			return func() { b.AfterPage(nil) }
+		}})
 	for f, ends := range map[quickbookstest.Fault]accountingtest.Ending{
-		quickbookstest.Down: accountingtest.Unavailable, quickbookstest.Throttled: accountingtest.Parked, quickbookstest.ThrottledXML: accountingtest.Parked,
-		quickbookstest.WebPage: accountingtest.Unavailable, quickbookstest.PlainText: accountingtest.Unavailable, quickbookstest.Cut: accountingtest.Unavailable,
+		quickbookstest.Down: accountingtest.Unavailable, quickbookstest.Throttled: accountingtest.Parked,
+		quickbookstest.ThrottledXML: accountingtest.Parked,
+		quickbookstest.WebPage:      accountingtest.Unavailable, quickbookstest.PlainText: accountingtest.Unavailable,
+		quickbookstest.Cut:        accountingtest.Unavailable,
 		quickbookstest.NoEnvelope: accountingtest.Unavailable, quickbookstest.FaultIn200: accountingtest.Refused,
-		quickbookstest.Withdrawn: accountingtest.Disconnected, quickbookstest.OtherCompany: accountingtest.Disconnected, quickbookstest.Expired: accountingtest.Disconnected,
+		quickbookstest.Withdrawn: accountingtest.Disconnected, quickbookstest.OtherCompany: accountingtest.Disconnected,
+		quickbookstest.Expired: accountingtest.Disconnected,
 	} {
 		c.Troubles = append(c.Troubles, accountingtest.Trouble{Name: string(f), Ends: ends, Begin: func() func() {
 			b.Suffer(f, 1)
@@ -176,7 +181,8 @@ func (n naive) Customers(ctx context.Context, _ time.Time) iter.Seq2[connector.P
 
 func (n naive) page(ctx context.Context, start int) ([]connector.Record, error) {
 	statement := fmt.Sprintf("SELECT * FROM Customer WHERE Active IN (true,false) ORDERBY MetaData.LastUpdatedTime STARTPOSITION %d MAXRESULTS %d", start, n.size)
-	u := "https://quickbooks.api.intuit.com/v3/company/" + quickbookstest.Realm + "/query?query=" + url.QueryEscape(statement)
+	u := "https://quickbooks.api.intuit.com/v3/company/" + quickbookstest.Realm + "/query?query=" +
+		url.QueryEscape(statement)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u, http.NoBody)
 	if err != nil {
 		return nil, err

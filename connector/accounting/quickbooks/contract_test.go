@@ -51,7 +51,8 @@ func intuit(t *testing.T) schema {
 	for _, name := range []string{"IntuitBaseTypes.xsd", "IntuitNamesTypes.xsd", "Finance.xsd"} {
 		text, err := os.ReadFile(filepath.Join(folder, name))
 		if os.IsNotExist(err) && !promised {
-			t.Skipf("there is no %s in %s: Intuit's schema is not part of the repository; set VENDOR_SPECS to its folder", name, folder)
+			t.Skipf("there is no %s in %s: Intuit's schema is not part of the repository; set VENDOR_SPECS to its folder", name,
+				folder)
 		}
 		if err != nil {
 			t.Fatal(err)

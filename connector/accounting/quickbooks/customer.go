@@ -41,7 +41,8 @@ func (s *Source) record(raw json.RawMessage) (connector.Record, head) {
 		return spoilt(id, "The customer's status cannot be read."), head{}
 	}
 	updated, _ := h.MetaData.LastUpdatedTime.(string)
-	return connector.Record{SourceID: id, State: s.state(h), UpdatedAt: parseTime(updated), Data: data, Origin: origin(id)}, h
+	return connector.Record{SourceID: id, State: s.state(h), UpdatedAt: parseTime(updated), Data: data,
+		Origin: origin(id)}, h
 }
 
 // state returns the state of a customer.
@@ -92,7 +93,8 @@ func gone(id string) connector.Record {
 func origin(id string) string { return "QuickBooks customer " + id }
 
 func spoilt(id, problem string) connector.Record {
-	return connector.Record{SourceID: id, State: connector.RecordActive, Data: json.RawMessage("{}"), Origin: origin(id), Problem: problem}
+	return connector.Record{SourceID: id, State: connector.RecordActive, Data: json.RawMessage("{}"), Origin: origin(id),
+		Problem: problem}
 }
 
 // unnamed returns the id of a row without one: the same for the same bytes, and unlike any id of QuickBooks.

@@ -74,7 +74,8 @@ func TestCustomerKeepsDigitsAndDropsWhatIsNotDeclared(t *testing.T) {
 func TestUnusableCustomerHasAProblemWithoutItsValues(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, raw, problem, id string }{
-		{"another type", `{"Id":"1","PrimaryEmailAddr":"ann@private.example"}`, "The field PrimaryEmailAddr is not an object.", "1"},
+		{"another type", `{"Id":"1","PrimaryEmailAddr":"ann@private.example"}`,
+			"The field PrimaryEmailAddr is not an object.", "1"},
 		{"another type below", `{"Id":"1","BillAddr":{"Line1":["private"]}}`, "The field BillAddr.Line1 is not a text.", "1"},
 		{"status of another type", `{"Id":"1","status":["private"]}`, "status cannot be read", "1"},
 		{"no id", `{"DisplayName":"private"}`, "without an Id", "without id "},
@@ -102,7 +103,8 @@ func TestFaultIsReadInEveryForm(t *testing.T) {
 		{"leading zeros", `{"Fault":{"Error":[{"code":"003001"}]}}`, "3001"},
 		{"a number", `{"Fault":{"Error":[{"code":3100}]}}`, "3100"},
 		{"XML", `<IntuitResponse xmlns="http://schema.intuit.com/finance/v3"><Fault type="x"><Error code="3001"/></Fault></IntuitResponse>`, "3001"},
-		{"XML with a declaration", `<?xml version="1.0"?><IntuitResponse><Fault type="x"><Error code="610"/></Fault></IntuitResponse>`, "610"},
+		{"XML with a declaration",
+			`<?xml version="1.0"?><IntuitResponse><Fault type="x"><Error code="610"/></Fault></IntuitResponse>`, "610"},
 		{"none", `{"QueryResponse":{}}`, ""},
 		{"no JSON", `Invalid Company Status`, ""},
 		{"a web page", `<!doctype html><p>`, ""},
@@ -141,8 +143,10 @@ func TestChangeDataWithoutAResponseIsNoEmptyAnswer(t *testing.T) {
 func FuzzRow(f *testing.F) {
 	for _, seed := range []string{
 		`{"domain":"QBO","sparse":false,"Id":"67","SyncToken":"3","MetaData":{"CreateTime":"2026-01-02T09:11:12-08:00","LastUpdatedTime":"2026-11-19T17:05:44-08:00"},"GivenName":"Ann","DisplayName":"N","Active":true,"Job":false,"CurrencyRef":{"value":"GBP"},"PrimaryPhone":{"FreeFormNumber":"+44 113 200 0111"},"PrimaryEmailAddr":{"Address":"a@b.example, c@d.example"},"BillAddr":{"Id":"75","Line1":"1 Quay St"},"Balance":0}`,
-		`{"status":"Deleted","Id":"3"}`, `{"Id":3,"sparse":true}`, `{"Id":null}`, `null`, `[]`, `"x"`, `{"Id":"1","Active":"yes"}`, `{"ID":"1","id":"2","Id":" 3 "}`,
-		`{"Fault":{"Error":[{"code":"610"}]}}`, `<IntuitResponse><Fault type="x"><Error code="3001"/></Fault></IntuitResponse>`,
+		`{"status":"Deleted","Id":"3"}`, `{"Id":3,"sparse":true}`, `{"Id":null}`, `null`, `[]`, `"x"`,
+		`{"Id":"1","Active":"yes"}`, `{"ID":"1","id":"2","Id":" 3 "}`,
+		`{"Fault":{"Error":[{"code":"610"}]}}`,
+		`<IntuitResponse><Fault type="x"><Error code="3001"/></Fault></IntuitResponse>`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -160,7 +164,8 @@ func FuzzRow(f *testing.F) {
 		if err := json.Unmarshal(r.Data, &data); err != nil || r.Problem != "" && len(data) > 0 {
 			t.Errorf("data %q with problem %q: %v", r.Data, r.Problem, err)
 		}
-		if again, g := s.record(body); again.Hash() != r.Hash() || again.SourceID != r.SourceID || g.tombstone() != h.tombstone() {
+		if again, g := s.record(body); again.Hash() != r.Hash() || again.SourceID != r.SourceID ||
+			g.tombstone() != h.tombstone() {
 			t.Errorf("two readings of %q differ", body)
 		}
 	})

@@ -64,7 +64,8 @@ func (l *listing) statement(start int) string {
 	if !l.since.IsZero() {
 		where += " AND MetaData.LastUpdatedTime >= '" + l.since.UTC().Format(time.RFC3339) + "'"
 	}
-	return fmt.Sprintf("SELECT * FROM Customer WHERE %s ORDERBY Id STARTPOSITION %d MAXRESULTS %d", where, start, l.source.config.PageSize)
+	return fmt.Sprintf("SELECT * FROM Customer WHERE %s ORDERBY Id STARTPOSITION %d MAXRESULTS %d", where, start,
+		l.source.config.PageSize)
 }
 
 // total is the number of customers for a complete pass: those it met, because its pages overlap. An empty

@@ -23,11 +23,13 @@ func (s *Source) Probe(ctx context.Context) []accounting.Probe {
 	if err != nil {
 		return append(out, accounting.Probe{Name: "permissions", Detail: err.Error()})
 	}
-	out = append(out, accounting.Probe{Name: "permissions", OK: true, Detail: "customers may be read"}, accounting.ProbeClock(a.Header.Get("Date"), s.now()))
+	out = append(out, accounting.Probe{Name: "permissions", OK: true, Detail: "customers may be read"},
+		accounting.ProbeClock(a.Header.Get("Date"), s.now()))
 	for _, raw := range said.Customer {
 		if r, _ := s.record(raw); r.Problem != "" {
 			return append(out, accounting.Probe{Name: "one page", Detail: r.Problem})
 		}
 	}
-	return append(out, accounting.Probe{Name: "one page", OK: true, Detail: fmt.Sprintf("asked for one customer, %d came", len(said.Customer))})
+	return append(out, accounting.Probe{Name: "one page", OK: true,
+		Detail: fmt.Sprintf("asked for one customer, %d came", len(said.Customer))})
 }

@@ -144,10 +144,11 @@ func New(c Config, d Deps) (*Source, error) {
 	send := func(r *http.Request) (*http.Response, error) { return d.HTTP.Do(r, transport.Always) }
 	caller := accounting.Caller{System: "QuickBooks", Send: send, Token: d.Token, Limiter: d.Limiter}
 	s := &Source{config: c, base: base.JoinPath("v3", "company", c.Company), caller: caller, now: d.Now, fields: Fields()}
-	s.prover = accounting.Prover{Proof: d.Proof, ID: c.Company, Ask: func(ctx context.Context) (accounting.Organisation, error) {
-		name, err := s.company(ctx)
-		return accounting.Organisation{ID: c.Company, Name: name}, err
-	}}
+	s.prover = accounting.Prover{Proof: d.Proof, ID: c.Company,
+		Ask: func(ctx context.Context) (accounting.Organisation, error) {
+			name, err := s.company(ctx)
+			return accounting.Organisation{ID: c.Company, Name: name}, err
+		}}
 	return s, nil
 }
 

@@ -83,7 +83,9 @@ func (w *Writer) methods(ctx context.Context) error {
 	if w.ids != nil {
 		return nil
 	}
-	a, err := w.source.get(ctx, ask{op: "read the payment methods", path: "query", query: url.Values{"query": {"SELECT * FROM PaymentMethod MAXRESULTS 1000"}}})
+	a, err := w.source.get(ctx,
+		ask{op: "read the payment methods", path: "query",
+			query: url.Values{"query": {"SELECT * FROM PaymentMethod MAXRESULTS 1000"}}})
 	if err != nil {
 		return err
 	}
@@ -250,5 +252,6 @@ func (w *Writer) Probe(ctx context.Context) accounting.Probe {
 	if err := w.methods(ctx); err != nil {
 		return accounting.Probe{Name: "write-back", Detail: err.Error()}
 	}
-	return accounting.Probe{Name: "write-back", OK: true, Detail: fmt.Sprintf("the payment method %q is there", w.config.PaymentMethod)}
+	return accounting.Probe{Name: "write-back", OK: true,
+		Detail: fmt.Sprintf("the payment method %q is there", w.config.PaymentMethod)}
 }

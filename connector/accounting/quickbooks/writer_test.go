@@ -15,7 +15,8 @@ import (
 func (b *books) writer(t testing.TB, c quickbooks.WriteConfig) *quickbooks.Writer {
 	t.Helper()
 	w, err := quickbooks.NewWriter(quickbooks.Config{Company: quickbookstest.Realm}, c, quickbooks.Deps{
-		HTTP: transport.New(transport.Options{Base: b.Server, Retries: -1, Now: b.now}), Token: b.Server, Limiter: &b.limiter, Now: b.now,
+		HTTP: transport.New(transport.Options{Base: b.Server, Retries: -1, Now: b.now}), Token: b.Server, Limiter: &b.limiter,
+		Now: b.now,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +70,8 @@ func TestCustomersGetOurPaymentMethodAndTheirOwnBack(t *testing.T) {
 		t.Errorf("after the end it has %q, %v", b.method("1"), err)
 	}
 	var refused *connector.WriteRefusedError
-	if err := set(t, w, "2", connector.StandingNone, ""); !errors.As(err, &refused) || !strings.Contains(refused.Why, "otherwise") || b.method("2") != "Direct Debit" {
+	if err := set(t, w, "2", connector.StandingNone, ""); !errors.As(err, &refused) ||
+		!strings.Contains(refused.Why, "otherwise") || b.method("2") != "Direct Debit" {
 		t.Errorf("a customer who had none: %v", err)
 	}
 	other := b.writer(t, quickbooks.WriteConfig{PaymentMethod: "Direct Debit", Otherwise: "Cash"})
@@ -131,8 +133,10 @@ func TestOurWritesComeBackUnchangedButForOurs(t *testing.T) {
 func TestQuickBooksTroublesSayWhetherAnythingWasWritten(t *testing.T) {
 	t.Parallel()
 	for fault, want := range map[quickbookstest.Fault]string{
-		quickbookstest.Throttled: "nothing", quickbookstest.ThrottledXML: "nothing", quickbookstest.Withdrawn: "nothing", quickbookstest.OtherCompany: "nothing", quickbookstest.Expired: "nothing",
-		quickbookstest.Down: "unknown", quickbookstest.WebPage: "unknown", quickbookstest.PlainText: "unknown", quickbookstest.Cut: "unknown", quickbookstest.NoEnvelope: "unknown",
+		quickbookstest.Throttled: "nothing", quickbookstest.ThrottledXML: "nothing", quickbookstest.Withdrawn: "nothing",
+		quickbookstest.OtherCompany: "nothing", quickbookstest.Expired: "nothing",
+		quickbookstest.Down: "unknown", quickbookstest.WebPage: "unknown", quickbookstest.PlainText: "unknown",
+		quickbookstest.Cut: "unknown", quickbookstest.NoEnvelope: "unknown",
 		quickbookstest.FaultIn200: "refused",
 	} {
 		b := open(t, 1, quickbooks.Config{})

@@ -129,7 +129,8 @@ func TestLedgerSMBCustomersAreRead(t *testing.T) {
 }
 
 // recordsOf reads what a shipped query gives of a program's tables.
-func recordsOf(t *testing.T, db *sql.DB, c sqltable.Config, query, updated string, statements []string) map[string]string {
+func recordsOf(t *testing.T, db *sql.DB, c sqltable.Config, query, updated string,
+	statements []string) map[string]string {
 	t.Helper()
 	for _, statement := range statements {
 		execute(t, db, statement)
@@ -146,7 +147,8 @@ func recordsOf(t *testing.T, db *sql.DB, c sqltable.Config, query, updated strin
 }
 
 func TestOdooPartnersAreRead(t *testing.T) {
-	for name, change := range map[string]string{"with mobile numbers": "SELECT 1", "without, as newer versions": "ALTER TABLE res_partner DROP COLUMN mobile"} {
+	for name, change := range map[string]string{"with mobile numbers": "SELECT 1",
+		"without, as newer versions": "ALTER TABLE res_partner DROP COLUMN mobile"} {
 		t.Run(name, func(t *testing.T) {
 			db, c := postgres.database(t)
 			got := recordsOf(t, db, c, "odoo.sql", "write_date", append(sqltabletest.Odoo, change))
@@ -158,7 +160,8 @@ func TestOdooPartnersAreRead(t *testing.T) {
 				"7": `active {"id":"7","ref":"C0001","name":"Northwind Bakery Ltd","active":true,"is_company":true,"customer_rank":3,"supplier_rank":0,"lang":"en_GB","invoice_name":"Accounts",` +
 					`"email":"Accounts@Northwind.example","phone":"0113 496 0123","mobile":null,"street":"9 Ledger Road","street2":null,"zip":"LS9 9AA","city":"Leeds","country":"GB","write_date":"2026-11-19T17:05:44.123"}`,
 				"14": `active {"id":"14","ref":"C0003","name":"Bäckerei Grün","active":true,"is_company":true,"customer_rank":1,"supplier_rank":1,"lang":"de_DE","invoice_name":null,` +
-					`"email":"info@gruen.example","phone":null,"mobile":` + mobile + `,"street":"Hauptstraße 2","street2":null,"zip":"50667","city":"Köln","country":"DE","write_date":"2026-11-19T00:00:00"}`,
+					`"email":"info@gruen.example","phone":null,"mobile":` + mobile +
+					`,"street":"Hauptstraße 2","street2":null,"zip":"50667","city":"Köln","country":"DE","write_date":"2026-11-19T00:00:00"}`,
 			}
 			for id, record := range want {
 				if diff := cmp.Diff(record, got[id]); diff != "" {

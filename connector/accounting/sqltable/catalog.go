@@ -112,7 +112,8 @@ func (r *reading) serverTables(ctx context.Context) ([]Table, error) {
 			if !visible {
 				path = id[:]
 			}
-			out = append(out, Table{Name: strings.Join(path, "."), View: view, Rows: max(rows, -1), Estimated: true, path: slices.Clone(path)})
+			out = append(out, Table{Name: strings.Join(path, "."), View: view, Rows: max(rows, -1), Estimated: true,
+				path: slices.Clone(path)})
 		}
 		if readable {
 			out[i].Columns = append(out[i].Columns, column)
@@ -226,31 +227,33 @@ func (r *reading) fileTables(ctx context.Context) ([]Table, error) {
 func (r *reading) fileColumns(ctx context.Context, t *Table) error {
 	var k keyed
 	null := map[string]bool{}
-	err := r.each(ctx, `SELECT name, NOT "notnull", pk > 0 FROM pragma_table_info(?) ORDER BY cid`, func(scan func(...any) error) error {
-		var column string
-		var mayBeNull, primary bool
-		if err := scan(&column, &mayBeNull, &primary); err != nil {
-			return err
-		}
-		t.Columns, null[column] = append(t.Columns, column), mayBeNull
-		if primary {
-			k.add("primary key", true, column, false)
-		}
-		return nil
-	}, t.Name)
+	err := r.each(ctx, `SELECT name, NOT "notnull", pk > 0 FROM pragma_table_info(?) ORDER BY cid`,
+		func(scan func(...any) error) error {
+			var column string
+			var mayBeNull, primary bool
+			if err := scan(&column, &mayBeNull, &primary); err != nil {
+				return err
+			}
+			t.Columns, null[column] = append(t.Columns, column), mayBeNull
+			if primary {
+				k.add("primary key", true, column, false)
+			}
+			return nil
+		}, t.Name)
 	if err != nil {
 		return err
 	}
 	err = r.each(ctx, `SELECT l.name, i.name FROM pragma_index_list(?) l, pragma_index_info(l.name) i
-		WHERE l."unique" AND NOT l.partial AND l.origin <> 'pk' ORDER BY l.seq DESC, i.seqno`, func(scan func(...any) error) error {
-		var index string
-		var column sql.NullString // NULL for an expression
-		if err := scan(&index, &column); err != nil {
-			return err
-		}
-		k.add(index, false, column.String, !column.Valid || null[column.String])
-		return nil
-	}, t.Name)
+		WHERE l."unique" AND NOT l.partial AND l.origin <> 'pk' ORDER BY l.seq DESC, i.seqno`,
+		func(scan func(...any) error) error {
+			var index string
+			var column sql.NullString // NULL for an expression
+			if err := scan(&index, &column); err != nil {
+				return err
+			}
+			k.add(index, false, column.String, !column.Valid || null[column.String])
+			return nil
+		}, t.Name)
 	k.give(t)
 	return err
 }
@@ -338,7 +341,8 @@ func (r *reading) count(ctx context.Context, t *Table) error {
 		column = s.dialect.name(t.Columns[0])
 	}
 	var n int64
-	query := fmt.Sprintf("SELECT count(*) FROM (SELECT %s FROM %s LIMIT %d) AS counted", column, s.dialect.name(t.path...), countRows+1)
+	query := fmt.Sprintf("SELECT count(*) FROM (SELECT %s FROM %s LIMIT %d) AS counted", column, s.dialect.name(t.path...),
+		countRows+1)
 	if err := s.check(ctx, tx.QueryRowContext(ctx, query).Scan(&n)); err != nil {
 		return err
 	}

@@ -55,8 +55,10 @@ func TestTablesAreListedWithTheirColumnsKeysAndRows(t *testing.T) {
 			execute(t, db, statement)
 		}
 		want := map[string]sqltable.Table{
-			"customers": {Name: "customers", Columns: []string{"id", "code", "card", "name"}, Keys: [][]string{{"id"}, {"code"}}, Primary: true, Rows: 3},
-			"parts":     {Name: "parts", Columns: []string{"shop", "no", "name"}, Keys: [][]string{{"shop", "no"}}, Primary: true},
+			"customers": {Name: "customers", Columns: []string{"id", "code", "card", "name"}, Keys: [][]string{{"id"}, {"code"}},
+				Primary: true, Rows: 3},
+			"parts": {Name: "parts", Columns: []string{"shop", "no", "name"}, Keys: [][]string{{"shop", "no"}},
+				Primary: true},
 			"loose":     {Name: "loose", Columns: []string{"name"}},
 			"everybody": {Name: "everybody", View: true, Columns: []string{"id", "name"}, Rows: 3},
 		}
@@ -86,9 +88,11 @@ func TestTablesThatCannotBeReadSayWhy(t *testing.T) {
 				at = "@'127.0.0.1'"
 			}
 			for _, statement := range []string{
-				"CREATE TABLE customers (id INTEGER NOT NULL PRIMARY KEY, name VARCHAR(80), iban VARCHAR(40))", "INSERT INTO customers VALUES (1, 'Ann', 'x')",
+				"CREATE TABLE customers (id INTEGER NOT NULL PRIMARY KEY, name VARCHAR(80), iban VARCHAR(40))",
+				"INSERT INTO customers VALUES (1, 'Ann', 'x')",
 				"CREATE TABLE salaries (id INTEGER NOT NULL PRIMARY KEY, amount INTEGER)",
-				map[bool]string{true: fmt.Sprintf("CREATE USER %s%s IDENTIFIED BY '%s'", reader, at, password), false: fmt.Sprintf("CREATE USER %s PASSWORD '%s'", reader, password)}[d == &maria],
+				map[bool]string{true: fmt.Sprintf("CREATE USER %s%s IDENTIFIED BY '%s'", reader, at, password),
+					false: fmt.Sprintf("CREATE USER %s PASSWORD '%s'", reader, password)}[d == &maria],
 				fmt.Sprintf("GRANT SELECT (id, name) ON customers TO %s%s", reader, at),
 				fmt.Sprintf("GRANT INSERT ON salaries TO %s%s", reader, at),
 			} {
@@ -99,7 +103,8 @@ func TestTablesThatCannotBeReadSayWhy(t *testing.T) {
 			if got["salaries"].Unreadable != "this user may not read it" {
 				t.Errorf("salaries are %+v", got["salaries"])
 			}
-			if diff := cmp.Diff(sqltable.Table{Name: "customers", Columns: []string{"id", "name"}, Keys: [][]string{{"id"}}, Primary: true, Rows: 1},
+			if diff := cmp.Diff(sqltable.Table{Name: "customers", Columns: []string{"id", "name"}, Keys: [][]string{{"id"}},
+				Primary: true, Rows: 1},
 				got["customers"], cmpopts.IgnoreUnexported(sqltable.Table{})); diff != "" {
 				t.Errorf("customers (-want +got):\n%s", diff)
 			}
@@ -114,13 +119,16 @@ func TestTablesThatCannotBeReadSayWhy(t *testing.T) {
 }
 
 func TestAViewWithoutItsTableStopsNoOther(t *testing.T) {
-	for name, open := range map[string]func(testing.TB) (*sql.DB, sqltable.Config){"SQLite": sqliteBook, "MariaDB": maria.database} { // PostgreSQL lets no table go that a view needs
+	for name, open := range map[string]func(testing.TB) (*sql.DB, sqltable.Config){"SQLite": sqliteBook,
+		"MariaDB": maria.database} { // PostgreSQL lets no table go that a view needs
 		t.Run(name, func(t *testing.T) {
 			db, c := open(t)
-			for _, statement := range []string{"CREATE TABLE gone (id INTEGER)", "CREATE VIEW broken AS SELECT id FROM gone", "DROP TABLE gone", "CREATE TABLE customers (id INTEGER)"} {
+			for _, statement := range []string{"CREATE TABLE gone (id INTEGER)", "CREATE VIEW broken AS SELECT id FROM gone",
+				"DROP TABLE gone", "CREATE TABLE customers (id INTEGER)"} {
 				execute(t, db, statement)
 			}
-			if got := tablesOf(t, c); got["broken"].Name != "" && got["broken"].Unreadable == "" || got["customers"].Name == "" || got["customers"].Unreadable != "" { // MariaDB lists no such view
+			if got := tablesOf(t, c); got["broken"].Name != "" && got["broken"].Unreadable == "" ||
+				got["customers"].Name == "" || got["customers"].Unreadable != "" { // MariaDB lists no such view
 				t.Errorf("there are %+v", got)
 			}
 		})
@@ -164,7 +172,8 @@ func TestSelectReadsNumbersAndFlagsAsTexts(t *testing.T) {
 		if c.Driver == "postgres" {
 			yes, no = "true", "false"
 		}
-		want := &sqltable.Sample{Columns: []string{"id", "name", "active", "marked", "since"}, Rows: [][]string{{"1", "Ann", yes, "1", "2026-01-02"}, {"2", "Bob", no, "", ""}}}
+		want := &sqltable.Sample{Columns: []string{"id", "name", "active", "marked", "since"},
+			Rows: [][]string{{"1", "Ann", yes, "1", "2026-01-02"}, {"2", "Bob", no, "", ""}}}
 		if diff := cmp.Diff(want, got, cmpopts.SortSlices(func(a, b []string) bool { return a[0] < b[0] })); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", query, diff)
 		}
@@ -187,7 +196,8 @@ func TestADatabaseThatIsNotThereIsNamed(t *testing.T) {
 		{Driver: "mysql", Port: 1, Database: "d", User: "u", Password: connector.NewSecret("canary")},
 	} {
 		_, err := sqltable.Tables(t.Context(), c)
-		if err == nil || !strings.Contains(err.Error(), "there was no answer from 127.0.0.1 port 1") || strings.Contains(err.Error(), "canary") {
+		if err == nil || !strings.Contains(err.Error(), "there was no answer from 127.0.0.1 port 1") ||
+			strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: error %v", c.Driver, err)
 		}
 	}

@@ -110,7 +110,8 @@ func (s *Source) columnsOf(types []*sql.ColumnType) ([]column, error) {
 		}
 		taken[strings.ToLower(name)] = true
 		k := s.kindOf(t.DatabaseTypeName())
-		c := column{kind: k, declared: strings.ToLower(t.DatabaseTypeName()), binary: k == kindBinary, field: connector.Field{Name: name, Type: connector.TypeText}}
+		c := column{kind: k, declared: strings.ToLower(t.DatabaseTypeName()), binary: k == kindBinary,
+			field: connector.Field{Name: name, Type: connector.TypeText}}
 		if as, ok := fieldTypes[k]; ok {
 			c.field.Type = as
 		}

@@ -17,7 +17,8 @@ func FuzzValues(f *testing.F) {
 	f.Add("1e5", int64(0), 1e-9)
 	f.Fuzz(func(t *testing.T, text string, whole int64, fraction float64) {
 		for _, value := range []any{text, []byte(text), whole, uint64(whole), fraction, float32(fraction), whole > 0, nil} {
-			for k, fieldType := range map[kind]connector.FieldType{kindText: connector.TypeText, kindNumber: connector.TypeNumber, kindFlag: connector.TypeFlag} {
+			for k, fieldType := range map[kind]connector.FieldType{kindText: connector.TypeText,
+				kindNumber: connector.TypeNumber, kindFlag: connector.TypeFlag} {
 				c := column{kind: k, field: connector.Field{Name: "x", Type: fieldType}}
 				got, problem := c.encode(value)
 				if problem != "" {
@@ -27,7 +28,8 @@ func FuzzValues(f *testing.F) {
 					continue
 				}
 				object := json.RawMessage(`{"x":` + string(got) + `}`)
-				if same, problem := accounting.Declared(object, []connector.Field{c.field}); problem != "" || string(same) != string(object) {
+				if same, problem := accounting.Declared(object, []connector.Field{c.field}); problem != "" ||
+					string(same) != string(object) {
 					t.Errorf("%v as %s becomes %s, then %s: %s", value, k, object, same, problem)
 				}
 				var back string

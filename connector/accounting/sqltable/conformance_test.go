@@ -60,7 +60,8 @@ func TestIncrementalPostgresSourceConforms(t *testing.T) {
 func sqliteBook(t testing.TB) (*sql.DB, sqltable.Config) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "a book?.sqlite")
-	db, err := sql.Open("sqlite", "file:"+filepath.Dir(path)+"/a%20book%3F.sqlite?_pragma=synchronous(off)&_pragma=busy_timeout(5000)")
+	db, err := sql.Open("sqlite",
+		"file:"+filepath.Dir(path)+"/a%20book%3F.sqlite?_pragma=synchronous(off)&_pragma=busy_timeout(5000)")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +217,8 @@ func (l *ledger) failing() func() {
 
 // truth reads the table by another way than the source: every value as text.
 func (l *ledger) truth() []connector.Record {
-	rows, err := l.db.QueryContext(l.t.Context(), "SELECT id, name, notes, email, active, credit, updated_at FROM customers ORDER BY id")
+	rows, err := l.db.QueryContext(l.t.Context(),
+		"SELECT id, name, notes, email, active, credit, updated_at FROM customers ORDER BY id")
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -237,7 +239,8 @@ func (l *ledger) truth() []connector.Record {
 		if !active {
 			r.State = connector.RecordArchived
 		}
-		r.Data = l.data(map[string]any{"id": id, "name": name, "notes": notes, "email": email, "credit": credit, "broken": nil}, active, updated)
+		r.Data = l.data(map[string]any{"id": id, "name": name, "notes": notes, "email": email, "credit": credit,
+			"broken": nil}, active, updated)
 		out = append(out, r)
 	}
 	if err := rows.Err(); err != nil {

@@ -31,7 +31,8 @@ type dialect struct {
 	prepare func(ctx context.Context, conn *sql.Conn, patience time.Duration) error // a new connection
 	quote   string                                                                  // goes around a name
 	bind    string                                                                  // stands for the only argument
-	since   string                                                                  // compares a column with the bound; %[1]s is the column, %[2]s the bound
+	// compares a column with the bound; %[1]s is the column, %[2]s the bound
+	since   string
 	options sql.TxOptions
 	types   func(declared string) kind
 }
@@ -43,12 +44,16 @@ var dialects = map[string]dialect{
 		since: "(julianday(%[1]s) IS NULL OR julianday(%[1]s) >= julianday(%[2]s))",
 	},
 	"postgres": {
-		server: true, port: 5432, connect: connectPostgres, prepare: waitForLocks("SET lock_timeout = '%ds'"), quote: `"`, bind: "$1", types: serverKind,
-		since: "(%[1]s IS NULL OR %[1]s >= %[2]s)", options: sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead},
+		server: true, port: 5432, connect: connectPostgres, prepare: waitForLocks("SET lock_timeout = '%ds'"), quote: `"`,
+		bind: "$1", types: serverKind,
+		since:   "(%[1]s IS NULL OR %[1]s >= %[2]s)",
+		options: sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead},
 	},
 	"mysql": {
-		server: true, port: 3306, connect: connectMySQL, prepare: waitForLocks("SET SESSION lock_wait_timeout = %d"), quote: "`", bind: "?", types: serverKind,
-		since: "(%[1]s IS NULL OR %[1]s >= %[2]s)", options: sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead},
+		server: true, port: 3306, connect: connectMySQL, prepare: waitForLocks("SET SESSION lock_wait_timeout = %d"),
+		quote: "`", bind: "?", types: serverKind,
+		since:   "(%[1]s IS NULL OR %[1]s >= %[2]s)",
+		options: sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead},
 	},
 }
 

@@ -30,7 +30,8 @@ func (s *Source) lookAtFile() error {
 	why, next := "", ""
 	switch {
 	case errors.Is(err, connector.ErrLeadsOut), s.config.Within != "" && s.leadsBeside():
-		why, next = "it, or what SQLite keeps beside it, leads out of the folder that it must lie in", "put the file itself there, and no symbolic link"
+		why, next = "it, or what SQLite keeps beside it, leads out of the folder that it must lie in",
+			"put the file itself there, and no symbolic link"
 	case errors.Is(err, fs.ErrNotExist):
 		why, next = "there is no such file", "put the database there or correct path in the configuration"
 	case err != nil:
@@ -74,7 +75,8 @@ func (s *Source) failure(ctx context.Context, err error) error {
 	case errors.As(err, &lite):
 		return s.sqliteFailure(lite)
 	case errors.Is(err, connector.ErrAddress):
-		return &connector.RemoteError{Op: op, Fault: connector.FaultUnavailable, Detail: fmt.Sprintf("%s was not asked: %v", s.place(), connector.ErrAddress)}
+		return &connector.RemoteError{Op: op, Fault: connector.FaultUnavailable,
+			Detail: fmt.Sprintf("%s was not asked: %v", s.place(), connector.ErrAddress)}
 	case errors.As(err, &untrusted):
 		return &connector.RemoteError{Op: op, Fault: connector.FaultUnavailable,
 			Detail: fmt.Sprintf("the certificate of %s cannot be verified (%s); name its authority in ca_file, and the host as the certificate does", s.place(), untrusted.Err)}
@@ -150,11 +152,13 @@ func (s *Source) sqliteFailure(e *sqlite.Error) error {
 	case sqliteIO:
 		return unavailable("the disk or network drive that the file is on has a failure")
 	case sqliteCorrupt:
-		return fmt.Errorf("cannot read %s: it is damaged or was copied in part; copy it again, or restore it from a backup", s.config.Path)
+		return fmt.Errorf("cannot read %s: it is damaged or was copied in part; copy it again, or restore it from a backup",
+			s.config.Path)
 	case sqliteNotADB:
 		return fmt.Errorf("cannot read %s: %s", s.config.Path, s.whatItIs())
 	case sqliteCantOpen:
-		return fmt.Errorf("cannot read %s: it cannot be opened; check that this user may read it and the folder it is in", s.config.Path)
+		return fmt.Errorf("cannot read %s: it cannot be opened; check that this user may read it and the folder it is in",
+			s.config.Path)
 	case sqliteError:
 		return rejected(e.Error())
 	}
@@ -197,7 +201,8 @@ func (s *Source) whatItIs() string {
 }
 
 func rejected(why string) error {
-	return &connector.RemoteError{Op: op, Fault: connector.FaultRejected, Detail: why + "; correct the query or the rows it meets"}
+	return &connector.RemoteError{Op: op, Fault: connector.FaultRejected, Detail: why +
+		"; correct the query or the rows it meets"}
 }
 
 func unavailable(why string) error {

@@ -20,10 +20,12 @@ func TestServerThatSaysNothingIsGivenUp(t *testing.T) {
 	t.Cleanup(func() { _ = silent.Close() })
 	for _, driver := range []string{"postgres", "mysql"} {
 		s := source(t, sqltable.Config{
-			Driver: driver, Port: silent.Addr().(*net.TCPAddr).Port, Database: "books", User: "u", Table: "customers", ID: []string{"id"},
+			Driver: driver, Port: silent.Addr().(*net.TCPAddr).Port, Database: "books", User: "u", Table: "customers",
+			ID: []string{"id"},
 		})
 		s.SetPatience(100 * time.Millisecond)
-		if err := describedWithin(t, s, 5*time.Second); connector.FaultOf(err) != connector.FaultUnavailable || !strings.Contains(err.Error(), "no answer from 127.0.0.1") {
+		if err := describedWithin(t, s, 5*time.Second); connector.FaultOf(err) != connector.FaultUnavailable ||
+			!strings.Contains(err.Error(), "no answer from 127.0.0.1") {
 			t.Errorf("%s: error %v", driver, err)
 		}
 	}
@@ -31,7 +33,8 @@ func TestServerThatSaysNothingIsGivenUp(t *testing.T) {
 
 // covers F15
 func TestLockedTableIsGivenUp(t *testing.T) {
-	for name, lock := range map[string]string{"postgres": "LOCK TABLE customers IN ACCESS EXCLUSIVE MODE", "mysql": "LOCK TABLES customers WRITE"} {
+	for name, lock := range map[string]string{"postgres": "LOCK TABLE customers IN ACCESS EXCLUSIVE MODE",
+		"mysql": "LOCK TABLES customers WRITE"} {
 		t.Run(name, func(t *testing.T) {
 			db, c := everyDatabase()[name](t)
 			execute(t, db, "CREATE TABLE customers (id INTEGER)")
@@ -46,7 +49,8 @@ func TestLockedTableIsGivenUp(t *testing.T) {
 			c.Table, c.ID = "customers", []string{"id"}
 			s := source(t, c)
 			s.SetPatience(time.Second)
-			if err := describedWithin(t, s, 5*time.Second); connector.FaultOf(err) != connector.FaultUnavailable || !strings.Contains(err.Error(), "somebody else holds a lock") {
+			if err := describedWithin(t, s, 5*time.Second); connector.FaultOf(err) != connector.FaultUnavailable ||
+				!strings.Contains(err.Error(), "somebody else holds a lock") {
 				t.Errorf("error %v", err)
 			}
 		})

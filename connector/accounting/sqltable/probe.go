@@ -18,7 +18,8 @@ func (s *Source) Probe(ctx context.Context) []accounting.Probe {
 	}
 	columns := len(r.columns)
 	r.close()
-	out := []accounting.Probe{{Name: "connection and query", OK: true, Detail: fmt.Sprintf("%s, %s, read only", s.config.Driver, connector.Plural(columns, "column"))}}
+	out := []accounting.Probe{{Name: "connection and query", OK: true,
+		Detail: fmt.Sprintf("%s, %s, read only", s.config.Driver, connector.Plural(columns, "column"))}}
 	rows, problems, first := 0, 0, ""
 	err = s.stream(ctx, time.Time{}, func(p connector.Page) bool {
 		for _, record := range p.Records {

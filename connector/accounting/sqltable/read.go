@@ -146,7 +146,8 @@ func (r *reading) locate() (err error) {
 	if r.updated, err = find(r.columns, "updated_at", c.UpdatedAt); err != nil {
 		return err
 	}
-	if k := r.columns[r.updated].kind; c.Incremental && r.source.dialect.server && k != kindDate && k != kindNaive && k != kindTime {
+	if k := r.columns[r.updated].kind; c.Incremental && r.source.dialect.server && k != kindDate && k != kindNaive &&
+		k != kindTime {
 		return fmt.Errorf("cannot read incrementally: updated_at names %q, which is no column of times; name another one or remove incremental", c.UpdatedAt)
 	}
 	return nil

@@ -71,7 +71,8 @@ func Select(ctx context.Context, c Config, t Table, keep func(column string) boo
 // asText returns the SQL of a column as text; "" for a column of bytes.
 func (s *Source) asText(c column) string {
 	name := s.dialect.name(c.field.Name)
-	cast := map[string]string{"sqlite": "CAST(%s AS TEXT)", "postgres": "CAST(%s AS TEXT)", "mysql": "CAST(%s AS CHAR)"}[s.config.Driver]
+	cast := map[string]string{"sqlite": "CAST(%s AS TEXT)", "postgres": "CAST(%s AS TEXT)",
+		"mysql": "CAST(%s AS CHAR)"}[s.config.Driver]
 	bits := c.declared == "bit"
 	switch {
 	case bits && s.config.Driver == "mysql":

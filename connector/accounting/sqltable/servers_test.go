@@ -28,7 +28,8 @@ func TestMain(m *testing.M) {
 func (d *daemon) database(t testing.TB) (*sql.DB, sqltable.Config) {
 	t.Helper()
 	of := d.Database(t)
-	return of.DB, sqltable.Config{Driver: of.Driver, Port: of.Port, Database: of.Name, User: sqltabletest.Admin, Password: connector.NewSecret(password)}
+	return of.DB, sqltable.Config{Driver: of.Driver, Port: of.Port, Database: of.Name, User: sqltabletest.Admin,
+		Password: connector.NewSecret(password)}
 }
 
 // execute executes statements that must succeed.

@@ -106,7 +106,8 @@ func New(c Config) (*Source, error) {
 	if err != nil || strings.EqualFold(c.TimeZone, "local") {
 		return nil, fmt.Errorf("sql source: time_zone %q is not known; write it as in Europe/London", c.TimeZone)
 	}
-	if err := connector.Each([]func() error{c.checkPlace, c.checkWhat, c.checkColumns}, func(check func() error) error { return check() }); err != nil {
+	if err := connector.Each([]func() error{c.checkPlace, c.checkWhat, c.checkColumns},
+		func(check func() error) error { return check() }); err != nil {
 		return nil, err
 	}
 	if d.server {
@@ -132,7 +133,8 @@ func local(host string) bool {
 
 // checkPlace checks the keys of the database's address.
 func (c Config) checkPlace() error {
-	server := c.Host != "" || c.Port != 0 || c.Database != "" || c.User != "" || !c.Password.IsZero() || c.TLS != "" || c.CAFile != ""
+	server := c.Host != "" || c.Port != 0 || c.Database != "" || c.User != "" || !c.Password.IsZero() || c.TLS != "" ||
+		c.CAFile != ""
 	switch {
 	case c.Driver == "sqlite" && c.Path == "":
 		return fmt.Errorf("sql source: path is missing; name the SQLite file")
@@ -207,7 +209,8 @@ func (s *Source) Describe(ctx context.Context) (connector.SourceInfo, error) {
 		return connector.SourceInfo{}, err
 	}
 	defer r.close()
-	info := connector.SourceInfo{Kind: "sql", Tenant: r.tenant, TenantName: s.config.Database, Snapshot: !s.config.Incremental}
+	info := connector.SourceInfo{Kind: "sql", Tenant: r.tenant, TenantName: s.config.Database,
+		Snapshot: !s.config.Incremental}
 	for _, c := range r.columns {
 		if !c.binary {
 			info.Fields = append(info.Fields, c.field)

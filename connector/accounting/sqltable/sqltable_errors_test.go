@@ -25,13 +25,17 @@ func TestColumnsThatAreNotThereAreNamed(t *testing.T) {
 		want   string
 		change func(c *sqltable.Config)
 	}{
-		{`cannot use id: there is no column "number"; there are id, name`, func(c *sqltable.Config) { c.ID = []string{"number"} }},
+		{`cannot use id: there is no column "number"; there are id, name`,
+			func(c *sqltable.Config) { c.ID = []string{"number"} }},
 		{`cannot use active: there is no column "live"`, func(c *sqltable.Config) { c.Active = "live" }},
 		{`cannot use updated_at: there is no column "when"`, func(c *sqltable.Config) { c.UpdatedAt = "when" }},
-		{`updated_at names "name", which is no column of times`, func(c *sqltable.Config) { c.UpdatedAt, c.Incremental = "name", true }},
-		{`column 2 is called "id", which is blank or taken`, func(c *sqltable.Config) { c.Table, c.Query = "", "SELECT id, id FROM customers" }},
+		{`updated_at names "name", which is no column of times`,
+			func(c *sqltable.Config) { c.UpdatedAt, c.Incremental = "name", true }},
+		{`column 2 is called "id", which is blank or taken`,
+			func(c *sqltable.Config) { c.Table, c.Query = "", "SELECT id, id FROM customers" }},
 		{`relation "clients" does not exist`, func(c *sqltable.Config) { c.Table = "clients" }},
-		{`column "nmae" does not exist`, func(c *sqltable.Config) { c.Table, c.Query = "", "SELECT id, nmae FROM customers" }},
+		{`column "nmae" does not exist`,
+			func(c *sqltable.Config) { c.Table, c.Query = "", "SELECT id, nmae FROM customers" }},
 		{`cannot read query_file: open nowhere.sql`, func(c *sqltable.Config) { c.Table, c.QueryFile = "", "nowhere.sql" }},
 	}
 	for _, tt := range tests {
@@ -74,9 +78,11 @@ func TestServerThatIsNotThereIsUnavailable(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, driver := range []string{"postgres", "mysql"} {
-		s := source(t, sqltable.Config{Driver: driver, Port: port, Database: "books", User: "u", Table: "customers", ID: []string{"id"}})
+		s := source(t, sqltable.Config{Driver: driver, Port: port, Database: "books", User: "u", Table: "customers",
+			ID: []string{"id"}})
 		_, err := s.Describe(t.Context())
-		if connector.FaultOf(err) != connector.FaultUnavailable || !strings.Contains(err.Error(), fmt.Sprintf("127.0.0.1 port %d", port)) {
+		if connector.FaultOf(err) != connector.FaultUnavailable ||
+			!strings.Contains(err.Error(), fmt.Sprintf("127.0.0.1 port %d", port)) {
 			t.Errorf("%s: error %v", driver, err)
 		}
 	}
@@ -121,11 +127,13 @@ func TestFilesThatAreNoDatabaseAreExplained(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := source(t, sqltable.Config{Driver: "sqlite", Path: path, Table: "customers", ID: []string{"guid"}})
-		if _, err := s.Describe(t.Context()); err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), path) {
+		if _, err := s.Describe(t.Context()); err == nil || !strings.Contains(err.Error(), tt.want) ||
+			!strings.Contains(err.Error(), path) {
 			t.Errorf("error %v, want %q", err, tt.want)
 		}
 	}
-	s := source(t, sqltable.Config{Driver: "sqlite", Path: filepath.Join(t.TempDir(), "none"), Table: "c", ID: []string{"id"}})
+	s := source(t, sqltable.Config{Driver: "sqlite", Path: filepath.Join(t.TempDir(), "none"), Table: "c",
+		ID: []string{"id"}})
 	if _, err := s.Describe(t.Context()); err == nil || !strings.Contains(err.Error(), "there is no such file") {
 		t.Errorf("error %v", err)
 	}
@@ -163,9 +171,11 @@ func TestFileThatIsNotWholeIsExplained(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for path, want := range map[string]string{saving: "in the middle of saving it; open it once in its own program", cut: "it is damaged or was copied in part"} {
+	for path, want := range map[string]string{saving: "in the middle of saving it; open it once in its own program",
+		cut: "it is damaged or was copied in part"} {
 		c.Path = path
-		if _, err := source(t, c).Describe(t.Context()); err == nil || !strings.Contains(err.Error(), path+": ") || !strings.Contains(err.Error(), want) {
+		if _, err := source(t, c).Describe(t.Context()); err == nil || !strings.Contains(err.Error(), path+": ") ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
@@ -176,7 +186,8 @@ func TestWriteAheadLogInAFolderThatIsClosedIsExplained(t *testing.T) {
 		t.Skip("root may write into every folder; run the test as another user")
 	}
 	db, c := sqliteBook(t)
-	for _, statement := range []string{"PRAGMA journal_mode = WAL", "CREATE TABLE customers (id INTEGER)", "INSERT INTO customers VALUES (1)"} {
+	for _, statement := range []string{"PRAGMA journal_mode = WAL", "CREATE TABLE customers (id INTEGER)",
+		"INSERT INTO customers VALUES (1)"} {
 		execute(t, db, statement)
 	}
 	if err := db.Close(); err != nil {
@@ -188,7 +199,8 @@ func TestWriteAheadLogInAFolderThatIsClosedIsExplained(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.Chmod(folder, 0o700) })
 	c.Table, c.ID = "customers", []string{"id"}
-	if _, err := source(t, c).Describe(t.Context()); err == nil || !strings.Contains(err.Error(), "let this user write into its folder") {
+	if _, err := source(t, c).Describe(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "let this user write into its folder") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -231,16 +243,19 @@ func TestEncryptionIsVerified(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, c := tt.server.database(t)
 			c.Query, c.ID, c.TLS = tt.query, []string{"id"}, "verify"
-			if _, err := source(t, c).Describe(t.Context()); connector.FaultOf(err) != connector.FaultUnavailable || !strings.Contains(err.Error(), "unknown authority") {
+			if _, err := source(t, c).Describe(t.Context()); connector.FaultOf(err) != connector.FaultUnavailable ||
+				!strings.Contains(err.Error(), "unknown authority") {
 				t.Errorf("a certificate of an unknown authority: error %v", err)
 			}
 			c.CAFile = tt.server.File("server.key")
-			if _, err := source(t, c).Describe(t.Context()); err == nil || !strings.Contains(err.Error(), "holds no certificate") {
+			if _, err := source(t, c).Describe(t.Context()); err == nil ||
+				!strings.Contains(err.Error(), "holds no certificate") {
 				t.Errorf("a file without certificate: error %v", err)
 			}
 			c.CAFile = tt.server.File("server.pem")
 			records := read(t, source(t, c), time.Time{})
-			if len(records) != 1 || !strings.Contains(string(records[0].Data), "true") && !strings.Contains(string(records[0].Data), ":1") {
+			if len(records) != 1 || !strings.Contains(string(records[0].Data), "true") &&
+				!strings.Contains(string(records[0].Data), ":1") {
 				t.Errorf("the connection is not encrypted: %q", summary(records))
 			}
 			c.Host = "localhost" // which the certificate is not for
@@ -254,8 +269,10 @@ func TestEncryptionIsVerified(t *testing.T) {
 func TestEnvironmentOfTheDriverChangesNothing(t *testing.T) {
 	db, c := postgres.database(t)
 	execute(t, db, "CREATE TABLE customers (id TEXT)")
-	for name, value := range map[string]string{"PGHOST": "203.0.113.1", "PGPORT": "1", "PGDATABASE": "nowhere", "PGUSER": "nobody", "PGPASSWORD": "wrong",
-		"PGSSLMODE": "verify-full", "PGOPTIONS": "-c search_path=nowhere", "PGTARGETSESSIONATTRS": "standby", "PGSSLROOTCERT": "nowhere.pem", "PGSSLNEGOTIATION": "direct", "PGCONNECT_TIMEOUT": "soon",
+	for name, value := range map[string]string{"PGHOST": "203.0.113.1", "PGPORT": "1", "PGDATABASE": "nowhere",
+		"PGUSER": "nobody", "PGPASSWORD": "wrong",
+		"PGSSLMODE": "verify-full", "PGOPTIONS": "-c search_path=nowhere", "PGTARGETSESSIONATTRS": "standby",
+		"PGSSLROOTCERT": "nowhere.pem", "PGSSLNEGOTIATION": "direct", "PGCONNECT_TIMEOUT": "soon",
 		"PGCHANNELBINDING": "require", "PGREQUIREAUTH": "gss", "PGMINPROTOCOLVERSION": "3.2"} {
 		t.Setenv(name, value)
 	}
@@ -272,8 +289,10 @@ func TestAnActiveColumnMayHoldAnyWordForYesAndNo(t *testing.T) {
 	execute(t, db, `INSERT INTO customers VALUES ('a', 1), ('b', '0'), ('c', 't'), ('d', 'F'), ('e', 'Ja'), ('f', 'n'), ('g', 'perhaps'), ('h', NULL)`)
 	c.Table, c.ID, c.Active = "customers", []string{"id"}, "active"
 	want := map[string]connector.RecordState{
-		"a": connector.RecordActive, "b": connector.RecordArchived, "c": connector.RecordActive, "d": connector.RecordArchived,
-		"e": connector.RecordActive, "f": connector.RecordArchived, "g": connector.RecordUnknown, "h": connector.RecordUnknown,
+		"a": connector.RecordActive, "b": connector.RecordArchived, "c": connector.RecordActive,
+		"d": connector.RecordArchived,
+		"e": connector.RecordActive, "f": connector.RecordArchived, "g": connector.RecordUnknown,
+		"h": connector.RecordUnknown,
 	}
 	for _, r := range read(t, source(t, c), time.Time{}) {
 		if r.State != want[r.SourceID] {

@@ -86,7 +86,8 @@ func TestConfigurationErrorsNameTheKey(t *testing.T) {
 	for _, tt := range tests {
 		c := tt.base
 		tt.change(&c)
-		if _, err := sqltable.New(c); err == nil || !strings.HasPrefix(err.Error(), "sql source: ") || !strings.Contains(err.Error(), tt.want) {
+		if _, err := sqltable.New(c); err == nil || !strings.HasPrefix(err.Error(), "sql source: ") ||
+			!strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: error %v", tt.want, err)
 		}
 	}
@@ -129,12 +130,16 @@ func TestRowsShareAnIDWhenTheirRecordsWouldHaveTheSame(t *testing.T) {
 		id                      []string
 		want                    []string
 	}{
-		{"sqlite", "id TEXT COLLATE NOCASE", "('A'), ('a')", []string{"id"}, []string{`A active {"id":"A"}`, `a active {"id":"a"}`}},
+		{"sqlite", "id TEXT COLLATE NOCASE", "('A'), ('a')", []string{"id"},
+			[]string{`A active {"id":"A"}`, `a active {"id":"a"}`}},
 		{"sqlite", "id", "(1), ('1')", []string{"id"}, []string{"1" + fmt.Sprintf(shared, "id")}},
-		{"sqlite", "id DATETIME", "('2026-01-01 00:00:00'), ('2026-01-01T00:00:00Z')", []string{"id"}, []string{"2026-01-01T00:00:00Z" + fmt.Sprintf(shared, "id")}},
-		{"mysql", "id CHAR(1), since DATETIME", "('A', '2026-01-01 10:00:00'), ('A', '2026-01-01 10:00:00')", []string{"id", "since"},
+		{"sqlite", "id DATETIME", "('2026-01-01 00:00:00'), ('2026-01-01T00:00:00Z')", []string{"id"},
+			[]string{"2026-01-01T00:00:00Z" + fmt.Sprintf(shared, "id")}},
+		{"mysql", "id CHAR(1), since DATETIME", "('A', '2026-01-01 10:00:00'), ('A', '2026-01-01 10:00:00')",
+			[]string{"id", "since"},
 			[]string{"A|2026-01-01T10:00:00" + fmt.Sprintf(shared, "id and since")}},
-		{"postgres", "id NUMERIC", "(1.0), (1.00)", []string{"id"}, []string{`1.0 active {"id":"1.0"}`, `1.00 active {"id":"1.00"}`}},
+		{"postgres", "id NUMERIC", "(1.0), (1.00)", []string{"id"},
+			[]string{`1.0 active {"id":"1.0"}`, `1.00 active {"id":"1.00"}`}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.database+" "+tt.columns, func(t *testing.T) {
@@ -217,7 +222,8 @@ func TestColumnsKeepTheirTypes(t *testing.T) {
 			if diff := cmp.Diff(tests[name].fields, strings.Join(fields, ", ")); diff != "" {
 				t.Errorf("fields (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff([]string{"9007199254740993 active " + tests[name].data}, summary(read(t, s, time.Time{}))); diff != "" {
+			if diff := cmp.Diff([]string{"9007199254740993 active " + tests[name].data},
+				summary(read(t, s, time.Time{}))); diff != "" {
 				t.Errorf("record (-want +got):\n%s", diff)
 			}
 		})
@@ -254,7 +260,8 @@ func TestNumberMayBeFilledWithZeros(t *testing.T) {
 	execute(t, db, "CREATE TABLE customers (id INT(6) ZEROFILL, credit DECIMAL(8,2) ZEROFILL)")
 	execute(t, db, "INSERT INTO customers VALUES (1, 7.50), (2, 0), (3, 0.25)")
 	c.Table, c.ID = "customers", []string{"id"}
-	want := []string{`1 active {"id":"1","credit":7.50}`, `2 active {"id":"2","credit":0.00}`, `3 active {"id":"3","credit":0.25}`}
+	want := []string{`1 active {"id":"1","credit":7.50}`, `2 active {"id":"2","credit":0.00}`,
+		`3 active {"id":"3","credit":0.25}`}
 	if diff := cmp.Diff(want, summary(read(t, source(t, c), time.Time{}))); diff != "" {
 		t.Errorf("records (-want +got):\n%s", diff)
 	}
@@ -393,7 +400,8 @@ func TestLongRowIsAProblemOfItsOwn(t *testing.T) {
 	execute(t, db, "INSERT INTO customers VALUES ('a', ?), ('b', 'short')", strings.Repeat("x", sqltable.MaxRowBytes))
 	c.Table, c.ID = "customers", []string{"id"}
 	got := summary(read(t, source(t, c), time.Time{}))
-	if want := []string{"a active The row is longer than 262144 bytes.", `b active {"id":"b","notes":"short"}`}; !cmp.Equal(want, got) {
+	if want := []string{"a active The row is longer than 262144 bytes.",
+		`b active {"id":"b","notes":"short"}`}; !cmp.Equal(want, got) {
 		t.Errorf("records %q", got)
 	}
 }

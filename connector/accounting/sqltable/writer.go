@@ -65,7 +65,8 @@ func NewWriter(c Config, w WriteConfig) (*Writer, error) {
 	statement, read := plainStatement(w.Statement), plainStatement(w.Read)
 	parts := oneUpdate.FindStringSubmatch(statement)
 	switch bare := quoted.ReplaceAllString(statement, "''"); {
-	case strings.ContainsAny(bare, ";") || strings.Contains(bare, "--") || strings.Contains(bare, "/*") || strings.Contains(bare, "#"):
+	case strings.ContainsAny(bare, ";") || strings.Contains(bare, "--") || strings.Contains(bare, "/*") ||
+		strings.Contains(bare, "#"):
 		return nil, fmt.Errorf("statement: it holds more than one statement, or a comment; write one UPDATE alone")
 	case parts == nil:
 		return nil, fmt.Errorf("statement: it must set one column to :status where something is :id, as UPDATE customers SET dd_status = :status WHERE customer_no = :id")
@@ -75,7 +76,8 @@ func NewWriter(c Config, w WriteConfig) (*Writer, error) {
 	out.column = strings.Trim(parts[2], "\"`")
 	read = cmp.Or(read, fmt.Sprintf("SELECT %s FROM %s WHERE %s", parts[2], parts[1], parts[3]))
 	switch bare := quoted.ReplaceAllString(read, "''"); {
-	case strings.ContainsAny(bare, ";") || strings.Contains(bare, "--") || strings.Contains(bare, "/*") || strings.Contains(bare, "#") || !oneSelect.MatchString(read):
+	case strings.ContainsAny(bare, ";") || strings.Contains(bare, "--") || strings.Contains(bare, "/*") ||
+		strings.Contains(bare, "#") || !oneSelect.MatchString(read):
 		return nil, fmt.Errorf("read: it must be one SELECT alone")
 	case marks(read, "id") != 1 || marks(read, "status") != 0:
 		return nil, fmt.Errorf("read: it must hold :id once, and no :status")
@@ -85,7 +87,8 @@ func NewWriter(c Config, w WriteConfig) (*Writer, error) {
 	}
 	out.update, out.read = d.positional(statement, "status", "id"), d.positional(read, "id")
 	c.User, c.Password, c.Writes = w.User, w.Password, true
-	c.Table, c.Query, c.QueryFile, c.Preset, c.Incremental, c.UpdatedAt, c.TimeZone, c.Active, c.ID = "none", "", "", "", false, "", "", "", []string{"none"} // nothing is read as a source
+	c.Table, c.Query, c.QueryFile, c.Preset, c.Incremental, c.UpdatedAt, c.TimeZone, c.Active, c.ID = "none", "", "", "",
+		false, "", "", "", []string{"none"} // nothing is read as a source
 	source, err := New(c)
 	if err != nil {
 		return nil, fmt.Errorf("statement: %w", err)
@@ -137,7 +140,8 @@ func (d dialect) mark(n int) string {
 
 // Setup names the column.
 func (w *Writer) Setup() string {
-	return fmt.Sprintf("sql %s %s %s %s", w.source.config.Driver, w.source.place(), w.source.config.Database, plainStatement(w.config.Statement))
+	return fmt.Sprintf("sql %s %s %s %s", w.source.config.Driver, w.source.place(), w.source.config.Database,
+		plainStatement(w.config.Statement))
 }
 
 // Written returns the field set by the statement.
@@ -227,7 +231,8 @@ func (w *Writer) Send(ctx context.Context, _ string, frozen []byte) error {
 			return w.source.failure(ctx, err)
 		}
 		if n, err := done.RowsAffected(); err != nil || n != 1 {
-			why = &connector.WriteRefusedError{Why: fmt.Sprintf("The statement touches %s, not one; it was rolled back.", connector.Plural(int(n), "row"))}
+			why = &connector.WriteRefusedError{Why: fmt.Sprintf("The statement touches %s, not one; it was rolled back.",
+				connector.Plural(int(n), "row"))}
 			return errRolledBack
 		}
 		committing = true
@@ -281,7 +286,8 @@ func (w *Writer) within(ctx context.Context, do func(*sql.Tx) error, write bool)
 // rollback.
 func (w *Writer) Probe(ctx context.Context) accounting.Probe {
 	err := w.within(ctx, func(tx *sql.Tx) error {
-		return connector.Each([]string{w.update, w.read}, func(statement string) error { return w.prepares(ctx, tx, statement) })
+		return connector.Each([]string{w.update, w.read},
+			func(statement string) error { return w.prepares(ctx, tx, statement) })
 	}, false)
 	if err != nil {
 		return accounting.Probe{Name: "write-back", Detail: err.Error()}

@@ -17,7 +17,8 @@ import (
 func TestStatementsThatAreNotOneUpdateOfOneColumnAreRefused(t *testing.T) {
 	t.Parallel()
 	lite := sqltable.Config{Driver: "sqlite", Path: "books.sqlite", Table: "customers", ID: []string{"no"}}
-	server := sqltable.Config{Driver: "postgres", Database: "books", User: "reader", Table: "customers", ID: []string{"no"}}
+	server := sqltable.Config{Driver: "postgres", Database: "books", User: "reader", Table: "customers",
+		ID: []string{"no"}}
 	const good = "UPDATE customers SET dd = :status WHERE no = :id"
 	for _, tt := range []struct {
 		config sqltable.Config
@@ -37,14 +38,16 @@ func TestStatementsThatAreNotOneUpdateOfOneColumnAreRefused(t *testing.T) {
 		{lite, sqltable.WriteConfig{Statement: "UPDATE customers SET dd = :status WHERE no = ':id'"}, "statement"},
 		{lite, sqltable.WriteConfig{Statement: "UPDATE customers SET dd = 'active' WHERE no = :id"}, "statement"},
 		{lite, sqltable.WriteConfig{Statement: "UPDATE customers SET dd = :status, name = '' WHERE no = :id"}, "statement"},
-		{lite, sqltable.WriteConfig{Statement: "UPDATE customers SET dd = :status WHERE no = :id OR dd = :status"}, "statement"},
+		{lite, sqltable.WriteConfig{Statement: "UPDATE customers SET dd = :status WHERE no = :id OR dd = :status"},
+			"statement"},
 		{lite, sqltable.WriteConfig{Statement: good, Read: "UPDATE customers SET dd = '' WHERE no = :id"}, "read"},
 		{lite, sqltable.WriteConfig{Statement: good, Read: "SELECT dd FROM customers"}, "read"},
 		{lite, sqltable.WriteConfig{Statement: good, User: "writer"}, "user"},
 		{server, sqltable.WriteConfig{Statement: good}, "user"},
 		{server, sqltable.WriteConfig{Statement: good, User: "reader"}, "user"},
 		{server, sqltable.WriteConfig{Statement: good, User: "writer"}, ""},
-		{sqltable.Config{Driver: "sqlite", Path: "b", Table: "c", ID: []string{"a", "b"}}, sqltable.WriteConfig{Statement: good}, "statement"},
+		{sqltable.Config{Driver: "sqlite", Path: "b", Table: "c", ID: []string{"a", "b"}},
+			sqltable.WriteConfig{Statement: good}, "statement"},
 	} {
 		_, err := sqltable.NewWriter(tt.config, tt.write)
 		if tt.key == "" && err != nil || tt.key != "" && (err == nil || !strings.HasPrefix(err.Error(), tt.key+": ")) {
@@ -73,14 +76,16 @@ func columns(t *testing.T, test func(*testing.T, *column)) {
 		execute(t, db, fmt.Sprintf(rows, "INTEGER"))
 		execute(t, db, "CREATE ROLE writer_"+c.Database+" LOGIN PASSWORD 'writes-one-column'")
 		execute(t, db, "GRANT SELECT (no, dd), UPDATE (dd) ON customers TO writer_"+c.Database)
-		test(t, newColumn(t, db, c, sqltable.WriteConfig{User: "writer_" + c.Database, Password: connector.NewSecret("writes-one-column")}))
+		test(t, newColumn(t, db, c,
+			sqltable.WriteConfig{User: "writer_" + c.Database, Password: connector.NewSecret("writes-one-column")}))
 	})
 	t.Run("mysql", func(t *testing.T) {
 		db, c := maria.database(t)
 		execute(t, db, fmt.Sprintf(rows, "INTEGER"))
 		execute(t, db, "CREATE USER 'w"+c.Database+"'@'127.0.0.1' IDENTIFIED BY 'writes-one-column'")
 		execute(t, db, "GRANT SELECT (no, dd), UPDATE (dd) ON "+c.Database+".customers TO 'w"+c.Database+"'@'127.0.0.1'")
-		test(t, newColumn(t, db, c, sqltable.WriteConfig{User: "w" + c.Database, Password: connector.NewSecret("writes-one-column")}))
+		test(t, newColumn(t, db, c,
+			sqltable.WriteConfig{User: "w" + c.Database, Password: connector.NewSecret("writes-one-column")}))
 	})
 }
 
@@ -110,7 +115,8 @@ func (c *column) held(ids ...string) map[string]connector.WrittenField {
 
 func (c *column) send(id, before, status string) error {
 	c.t.Helper()
-	body, err := c.writer.Freeze(connector.Write{SourceID: id, Value: status, Field: connector.WrittenField{Value: before}})
+	body, err := c.writer.Freeze(connector.Write{SourceID: id, Value: status,
+		Field: connector.WrittenField{Value: before}})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -156,7 +162,8 @@ func TestOneColumnOfOneRowIsWritten(t *testing.T) {
 		if err := found.Err(); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(map[string]string{"1": "Saltmarsh active", "2": "Old Mill signed", "3": "Quay "}, got); diff != "" {
+		if diff := cmp.Diff(map[string]string{"1": "Saltmarsh active", "2": "Old Mill signed", "3": "Quay "},
+			got); diff != "" {
 			t.Errorf("the table (-want +got):\n%s", diff)
 		}
 	})
@@ -191,7 +198,8 @@ func TestADatabaseThatIsDownOrRefusesSaysThatNothingWasWritten(t *testing.T) {
 	execute(t, db, "CREATE TABLE customers (no TEXT PRIMARY KEY, dd VARCHAR(4))")
 	execute(t, db, "INSERT INTO customers VALUES ('1', '')")
 	c.Table, c.ID = "customers", []string{"no"}
-	w := sqltable.WriteConfig{User: "nobody_at_all", Password: connector.NewSecret("x"), Statement: "UPDATE customers SET dd = :status WHERE no = :id"}
+	w := sqltable.WriteConfig{User: "nobody_at_all", Password: connector.NewSecret("x"),
+		Statement: "UPDATE customers SET dd = :status WHERE no = :id"}
 	send := func(c sqltable.Config) error {
 		writer, err := sqltable.NewWriter(c, w)
 		if err != nil {

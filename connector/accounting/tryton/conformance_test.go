@@ -91,7 +91,8 @@ func (b *books) edit(id string) {
 		return
 	}
 	var rows []struct{ ID int64 }
-	b.Call(&rows, "model.party.contact_mechanism.search_read", []any{[]any{"party", "=", party}}, 0, 1, nil, []string{"type"}, trytontest.Values{})
+	b.Call(&rows, "model.party.contact_mechanism.search_read", []any{[]any{"party", "=", party}}, 0, 1, nil,
+		[]string{"type"}, trytontest.Values{})
 	if len(rows) == 0 { // merged or erased meanwhile
 		b.Write("party.party", party, trytontest.Values{"name": fmt.Sprint("Edited ", b.edits)})
 		return
@@ -101,7 +102,8 @@ func (b *books) edit(id string) {
 
 func (b *books) troubles() []accountingtest.Trouble {
 	// onSecondPage lets the second page of a read, and it alone, meet something.
-	onSecondPage := func(name string, ends accountingtest.Ending, meet func(trytontest.Call, http.ResponseWriter) bool) accountingtest.Trouble {
+	onSecondPage := func(name string, ends accountingtest.Ending,
+		meet func(trytontest.Call, http.ResponseWriter) bool) accountingtest.Trouble {
 		return accountingtest.Trouble{Name: name, Ends: ends, Begin: func() func() {
 			reads := 0
 			b.front.Answer(func(c trytontest.Call, w http.ResponseWriter) bool {
@@ -128,11 +130,15 @@ func (b *books) troubles() []accountingtest.Trouble {
 			return false
 		}),
 		onSecondPage("server error", accountingtest.Unavailable, says(503, "text/plain", "busy")),
-		onSecondPage("web page with status 200", accountingtest.Unavailable, says(200, "text/html", "<html>Maintenance</html>")),
-		onSecondPage("error with status 200", accountingtest.Refused, says(200, "application/json", `{"id":1,"error":["UserError",["You may not.","",null]]}`)),
+		onSecondPage("web page with status 200", accountingtest.Unavailable,
+			says(200, "text/html", "<html>Maintenance</html>")),
+		onSecondPage("error with status 200", accountingtest.Refused,
+			says(200, "application/json", `{"id":1,"error":["UserError",["You may not.","",null]]}`)),
 		onSecondPage("answer without result", accountingtest.Unavailable, says(200, "application/json", `{"id":1}`)),
-		onSecondPage("result of another form", accountingtest.Unavailable, says(200, "application/json", `{"id":1,"result":{"id":1}}`)),
-		onSecondPage("page that came before", accountingtest.Unavailable, says(200, "application/json", `{"id":1,"result":[{"id":1}]}`)),
+		onSecondPage("result of another form", accountingtest.Unavailable,
+			says(200, "application/json", `{"id":1,"result":{"id":1}}`)),
+		onSecondPage("page that came before", accountingtest.Unavailable,
+			says(200, "application/json", `{"id":1,"result":[{"id":1}]}`)),
 		onSecondPage("too many requests", accountingtest.Parked, says(429, "text/html", "slow down")),
 		onSecondPage("permission withdrawn", accountingtest.Disconnected, says(403, "text/html", "no")),
 	}
@@ -172,10 +178,13 @@ func (n naive) Customers(ctx context.Context, _ time.Time) iter.Seq2[connector.P
 	return func(yield func(connector.Page, error) bool) {
 		for offset := 0; ; offset += pageSize {
 			var rows []struct{ ID int64 }
-			n.b.Call(&rows, "model.party.party.search_read", []any{}, offset, pageSize, [][]string{{"write_date", "ASC"}, {"id", "ASC"}}, []string{"name"}, trytontest.Values{"active_test": false})
+			n.b.Call(&rows, "model.party.party.search_read", []any{}, offset, pageSize,
+				[][]string{{"write_date", "ASC"}, {"id", "ASC"}}, []string{"name"}, trytontest.Values{"active_test": false})
 			var page connector.Page
 			for _, r := range rows {
-				page.Records = append(page.Records, connector.Record{SourceID: strconv.FormatInt(r.ID, 10), State: connector.RecordActive, Data: json.RawMessage("{}")})
+				page.Records = append(page.Records,
+					connector.Record{SourceID: strconv.FormatInt(r.ID, 10), State: connector.RecordActive,
+						Data: json.RawMessage("{}")})
 			}
 			if !yield(page, errors.Join(ctx.Err())) || len(rows) < pageSize {
 				return

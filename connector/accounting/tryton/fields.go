@@ -16,25 +16,33 @@ func Fields() []connector.Field {
 		{Name: "phone", Type: text, Description: "First active telephone number.", Example: "+441632960123"},
 		{Name: "mobile", Type: text, Description: "First active mobile number.", Example: "+447700900123"},
 		{Name: "website", Type: text, Description: "First active web site.", Example: "https://saltmarsh.example"},
-		{Name: "tax_identifier", Type: connector.TypeObject, Description: "The identifier that tax reports use.", Fields: identifierFields()},
-		{Name: "categories", Type: connector.TypeList, Description: "Names of the categories that the party is in.", Example: "Customers"},
-		{Name: "addresses", Type: connector.TypeList, Description: "Active addresses, in Tryton's order.", Fields: []connector.Field{
-			{Name: "party_name", Type: text, Description: "Name that stands in for the party's on letters.", Example: "Saltmarsh Bakery"},
-			{Name: "name", Type: text, Description: "Name of the building.", Example: "Quay House"},
-			{Name: "street", Type: text, Description: "Street; may have several lines.", Example: "12 Quayside"},
-			{Name: "postal_code", Type: text, Description: "Postcode.", Example: "YO21 3CK"},
-			{Name: "city", Type: text, Description: "Town or city.", Example: "Whitby"},
-			{Name: "subdivision", Type: text, Description: "County or region.", Example: "North Yorkshire"},
-			{Name: "country", Type: text, Description: "Country, two letters.", Example: "GB"},
-			{Name: "invoice", Type: yes, Description: "True for invoices; empty without the module account_invoice.", Example: "true"},
-			{Name: "delivery", Type: yes, Description: "True for deliveries; empty without the module stock.", Example: "false"},
-		}},
-		{Name: "contact_mechanisms", Type: connector.TypeList, Description: "Active contact mechanisms, in Tryton's order.", Fields: []connector.Field{
-			{Name: "type", Type: text, Description: "phone, mobile, fax, email, website or another.", Example: "email"},
-			{Name: "value", Type: text, Description: "Number or address.", Example: "accounts@saltmarsh.example"},
-			{Name: "name", Type: text, Description: "What it is for, or who answers.", Example: "Accounts"},
-			{Name: "invoice", Type: yes, Description: "True for invoices; empty where the server does not tell.", Example: "true"},
-		}},
+		{Name: "tax_identifier", Type: connector.TypeObject, Description: "The identifier that tax reports use.",
+			Fields: identifierFields()},
+		{Name: "categories", Type: connector.TypeList, Description: "Names of the categories that the party is in.",
+			Example: "Customers"},
+		{Name: "addresses", Type: connector.TypeList, Description: "Active addresses, in Tryton's order.",
+			Fields: []connector.Field{
+				{Name: "party_name", Type: text, Description: "Name that stands in for the party's on letters.",
+					Example: "Saltmarsh Bakery"},
+				{Name: "name", Type: text, Description: "Name of the building.", Example: "Quay House"},
+				{Name: "street", Type: text, Description: "Street; may have several lines.", Example: "12 Quayside"},
+				{Name: "postal_code", Type: text, Description: "Postcode.", Example: "YO21 3CK"},
+				{Name: "city", Type: text, Description: "Town or city.", Example: "Whitby"},
+				{Name: "subdivision", Type: text, Description: "County or region.", Example: "North Yorkshire"},
+				{Name: "country", Type: text, Description: "Country, two letters.", Example: "GB"},
+				{Name: "invoice", Type: yes, Description: "True for invoices; empty without the module account_invoice.",
+					Example: "true"},
+				{Name: "delivery", Type: yes, Description: "True for deliveries; empty without the module stock.",
+					Example: "false"},
+			}},
+		{Name: "contact_mechanisms", Type: connector.TypeList, Description: "Active contact mechanisms, in Tryton's order.",
+			Fields: []connector.Field{
+				{Name: "type", Type: text, Description: "phone, mobile, fax, email, website or another.", Example: "email"},
+				{Name: "value", Type: text, Description: "Number or address.", Example: "accounts@saltmarsh.example"},
+				{Name: "name", Type: text, Description: "What it is for, or who answers.", Example: "Accounts"},
+				{Name: "invoice", Type: yes, Description: "True for invoices; empty where the server does not tell.",
+					Example: "true"},
+			}},
 		{Name: "identifiers", Type: connector.TypeList, Description: "Identifiers of the party.", Fields: identifierFields()},
 	}
 }
@@ -119,7 +127,8 @@ func (p party) data(id string) data {
 // first returns the first active contact mechanism of a type. The server's own fields of that kind may name
 // inactive ones in a read with inactive parties.
 func (p party) first(kind string) *string {
-	m, _ := connector.Find(p.Mechanisms, func(m mechanism) bool { return !m.Active.off() && m.Type != nil && *m.Type == kind })
+	m, _ := connector.Find(p.Mechanisms,
+		func(m mechanism) bool { return !m.Active.off() && m.Type != nil && *m.Type == kind })
 	return m.Value
 }
 

@@ -48,7 +48,8 @@ func openBooks(t testing.TB) *books {
 
 func (b *books) config() tryton.Config {
 	return tryton.Config{
-		URL: b.front.URL, Database: b.Name, User: trytontest.User, Password: connector.NewSecret(trytontest.Password), PageSize: pageSize,
+		URL: b.front.URL, Database: b.Name, User: trytontest.User, Password: connector.NewSecret(trytontest.Password),
+		PageSize: pageSize,
 	}
 }
 
@@ -140,8 +141,10 @@ func (b *books) dump() dump {
 	for _, r := range b.rows("party.category", true, "name") {
 		d.categories[r.ID] = r.Name
 	}
-	for _, r := range b.rows("party.address", false, "party", "party_name", "name", "street", "postal_code", "city", "country") {
-		value := map[string]any{"party_name": r.PartyName, "name": r.Name, "street": r.Street, "postal_code": r.PostalCode, "city": r.City,
+	for _, r := range b.rows("party.address", false, "party", "party_name", "name", "street", "postal_code", "city",
+		"country") {
+		value := map[string]any{"party_name": r.PartyName, "name": r.Name, "street": r.Street, "postal_code": r.PostalCode,
+			"city":    r.City,
 			"country": nil, "subdivision": nil, "invoice": nil, "delivery": nil}
 		if r.Country != nil {
 			value["country"] = countries[*r.Country]
@@ -175,7 +178,8 @@ func (d dump) add(party int64, list string, value any) {
 func (b *books) truth() []connector.Record {
 	d := b.dump()
 	var out []connector.Record
-	for _, r := range b.rows("party.party", true, "name", "code", "active", "replaced_by", "tax_identifier", "categories") {
+	for _, r := range b.rows("party.party", true, "name", "code", "active", "replaced_by", "tax_identifier",
+		"categories") {
 		if b.spoilt[r.ID] {
 			continue
 		}
@@ -198,7 +202,8 @@ func (b *books) truth() []connector.Record {
 }
 
 func (d dump) data(r entry, active bool) map[string]any {
-	out := map[string]any{"id": strconv.FormatInt(r.ID, 10), "code": r.Code, "name": r.Name, "active": active, "tax_identifier": nil}
+	out := map[string]any{"id": strconv.FormatInt(r.ID, 10), "code": r.Code, "name": r.Name, "active": active,
+		"tax_identifier": nil}
 	for _, kind := range []string{"email", "phone", "mobile", "website"} {
 		out[kind] = d.first[r.ID][kind]
 	}

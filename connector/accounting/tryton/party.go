@@ -143,7 +143,8 @@ func (m *moment) time() time.Time {
 	if m == nil {
 		return time.Time{}
 	}
-	return accounting.EditTime(time.Date(m.Year, time.Month(m.Month), m.Day, m.Hour, m.Minute, m.Second, m.Microsecond*1000, time.UTC))
+	return accounting.EditTime(time.Date(m.Year, time.Month(m.Month), m.Day, m.Hour, m.Minute, m.Second,
+		m.Microsecond*1000, time.UTC))
 }
 
 // wireTime returns a time as calls carry it.
@@ -212,7 +213,8 @@ func read(row json.RawMessage) (p party, problem string) {
 			list += "."
 		}
 		if _, ok := keys[list]; !ok { // its user may not read it: a blank would be a lie
-			return p, fmt.Sprintf("The server omitted %s of this party; check what the user may read.", strings.TrimSuffix(list, "."))
+			return p, fmt.Sprintf("The server omitted %s of this party; check what the user may read.",
+				strings.TrimSuffix(list, "."))
 		}
 	}
 	if err := json.Unmarshal(row, &p); err != nil {

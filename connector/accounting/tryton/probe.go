@@ -13,7 +13,8 @@ import (
 )
 
 // readModels are the models needed for a read.
-var readModels = []string{"party.party", "party.address", "party.contact_mechanism", "party.identifier", "party.category"}
+var readModels = []string{"party.party", "party.address", "party.contact_mechanism", "party.identifier",
+	"party.category"}
 
 // Probe tests the steps of a read, in order, and ends with the first failure: the server and its clock, the
 // login, the permissions, one page.
@@ -68,7 +69,8 @@ func (s *Source) tryAccess(ctx context.Context) (string, error) {
 	}
 	closed := slices.DeleteFunc(slices.Clone(readModels), func(model string) bool { return !access[model].Read.off() })
 	if len(closed) > 0 {
-		return "", failed("its user may not read " + strings.Join(closed, ", ") + "; allow it in Tryton, under Administration, Users")
+		return "", failed("its user may not read " + strings.Join(closed, ", ") +
+			"; allow it in Tryton, under Administration, Users")
 	}
 	return "its user may read parties and their parts", nil
 }
@@ -85,7 +87,8 @@ func (s *Source) tryPage(ctx context.Context) (string, error) {
 			first = cmp.Or(first, ": "+r.Problem)
 		}
 	}
-	detail := fmt.Sprintf("%s, %d of them with a problem%s", connector.Plural(len(sheet.Records), "party"), problems, first)
+	detail := fmt.Sprintf("%s, %d of them with a problem%s", connector.Plural(len(sheet.Records), "party"), problems,
+		first)
 	if problems > 0 && problems == len(sheet.Records) {
 		return "", failed(detail)
 	}

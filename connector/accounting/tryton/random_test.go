@@ -24,7 +24,8 @@ func TestIncrementalReadsEqualAFullDumpAfterRandomChanges(t *testing.T) {
 	b := openBooks(t)
 	w := &world{books: b, random: rand.New(rand.NewPCG(7, 8)), done: map[string]int{}}
 	w.parties = b.add(12)
-	w.countries = b.Create("country.country", trytontest.Values{"name": "United Kingdom", "code": "GB"}, trytontest.Values{"name": "France", "code": "FR"})
+	w.countries = b.Create("country.country", trytontest.Values{"name": "United Kingdom", "code": "GB"},
+		trytontest.Values{"name": "France", "code": "FR"})
 	w.categories = b.Create("party.category", trytontest.Values{"name": "Customers"}, trytontest.Values{"name": "Friends"})
 	began := time.Now()
 	kept := read(t, b.source, time.Time{})
@@ -42,7 +43,8 @@ func TestIncrementalReadsEqualAFullDumpAfterRandomChanges(t *testing.T) {
 		}
 		truth, full := byID(b.truth()), read(t, b.source, time.Time{})
 		maps.DeleteFunc(kept, func(id string, _ connector.Record) bool { _, there := full[id]; return !there })
-		for name, copied := range map[string]map[string]connector.Record{"the copy kept by incremental reads": kept, "a full read": full} {
+		for name, copied := range map[string]map[string]connector.Record{"the copy kept by incremental reads": kept,
+			"a full read": full} {
 			if diff := cmp.Diff(facts(t, truth), facts(t, copied)); diff != "" {
 				t.Fatalf("after pull %d %s differs from Tryton (-Tryton +copy):\n%s", pull+1, name, diff)
 			}
@@ -83,9 +85,12 @@ func (w *world) change() {
 		weight int
 		do     func() bool
 	}{
-		{"create", 3, w.create}, {"edit", 4, w.edit}, {"edit through the party", 3, w.editThrough}, {"edit a part", 5, w.editPart},
-		{"add a part", 3, w.addPart}, {"deactivate a part", 2, w.deactivatePart}, {"remove a part through the party", 1, w.removeThrough},
-		{"categorise", 1, w.categorise}, {"deactivate", 2, w.deactivate}, {"merge", 2, w.merge}, {"erase", 2, w.erase}, {"delete", 1, w.remove},
+		{"create", 3, w.create}, {"edit", 4, w.edit}, {"edit through the party", 3, w.editThrough},
+		{"edit a part", 5, w.editPart},
+		{"add a part", 3, w.addPart}, {"deactivate a part", 2, w.deactivatePart},
+		{"remove a part through the party", 1, w.removeThrough},
+		{"categorise", 1, w.categorise}, {"deactivate", 2, w.deactivate}, {"merge", 2, w.merge}, {"erase", 2, w.erase},
+		{"delete", 1, w.remove},
 	}
 	total := 0
 	for _, a := range acts {
@@ -121,7 +126,8 @@ func (w *world) edit() bool {
 func (w *world) editThrough() bool {
 	party := w.living()
 	if part := w.part("party.address", party); part != 0 {
-		w.Write("party.party", party, trytontest.Values{"addresses": []any{[]any{"write", []int64{part}, trytontest.Values{"city": w.text("City")}}}})
+		w.Write("party.party", party,
+			trytontest.Values{"addresses": []any{[]any{"write", []int64{part}, trytontest.Values{"city": w.text("City")}}}})
 		return true
 	}
 	return false
@@ -148,7 +154,8 @@ func (w *world) aPart() (string, trytontest.Values) {
 	case 3:
 		return "party.contact_mechanism", trytontest.Values{"name": w.text("Desk")}
 	}
-	return "party.contact_mechanism", trytontest.Values{"type": "email", "value": fmt.Sprintf("p%d@books.example", w.random.IntN(1000))}
+	return "party.contact_mechanism",
+		trytontest.Values{"type": "email", "value": fmt.Sprintf("p%d@books.example", w.random.IntN(1000))}
 }
 
 func (w *world) addPart() bool {
@@ -159,7 +166,9 @@ func (w *world) addPart() bool {
 	case 1:
 		w.Create("party.identifier", trytontest.Values{"party": party, "code": w.text("Code")})
 	default:
-		w.Create("party.contact_mechanism", trytontest.Values{"party": party, "type": "website", "value": "https://" + strconv.Itoa(w.random.IntN(1000)) + ".example"})
+		w.Create("party.contact_mechanism",
+			trytontest.Values{"party": party, "type": "website", "value": "https://" + strconv.Itoa(w.random.IntN(1000)) +
+				".example"})
 	}
 	return true
 }
@@ -213,7 +222,8 @@ func (w *world) erase() bool {
 func (w *world) remove() bool {
 	party := w.living()
 	var merged []int64
-	w.Call(&merged, "model.party.party.search", []any{[]any{"replaced_by", "=", party}}, 0, nil, nil, trytontest.Values{"active_test": false})
+	w.Call(&merged, "model.party.party.search", []any{[]any{"replaced_by", "=", party}}, 0, nil, nil,
+		trytontest.Values{"active_test": false})
 	if len(merged) > 0 {
 		return false
 	}

@@ -67,7 +67,8 @@ func (c *client) call(ctx context.Context, method string, result any, params ...
 }
 
 func (c *client) ask(ctx context.Context, session, method string, result any, params []any) error {
-	got, err := c.post(ctx, request{url: c.path, session: session, method: method, params: params, repeat: transport.Always})
+	got, err := c.post(ctx, request{url: c.path, session: session, method: method, params: params,
+		repeat: transport.Always})
 	if err != nil {
 		return err
 	}
@@ -137,7 +138,8 @@ func (c *client) loginRefused(ctx context.Context, got answer) error {
 
 // version returns the server's version and clock.
 func (c *client) version(ctx context.Context) (version, date string, err error) {
-	got, err := c.post(ctx, request{url: c.root, method: "common.server.version", params: []any{}, repeat: transport.Always})
+	got, err := c.post(ctx, request{url: c.root, method: "common.server.version", params: []any{},
+		repeat: transport.Always})
 	if err != nil {
 		return "", "", err
 	}
@@ -178,7 +180,8 @@ func (c *client) post(ctx context.Context, r request) (answer, error) {
 	if err != nil {
 		return answer{}, fmt.Errorf("write the call %s: %w", r.method, err)
 	}
-	req, err := http.NewRequestWithContext(connector.WithOperation(ctx, r.method), http.MethodPost, r.url, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(connector.WithOperation(ctx, r.method), http.MethodPost, r.url,
+		bytes.NewReader(body))
 	if err != nil {
 		return answer{}, fmt.Errorf("prepare the call %s: %w", r.method, err)
 	}
@@ -202,7 +205,8 @@ func unanswered(err error) error {
 	if !errors.As(err, &sent) {
 		return err
 	}
-	return &connector.RemoteError{Op: op, Fault: connector.FaultUnavailable, RetryAt: sent.RetryAt, Detail: "there was no answer", Err: err}
+	return &connector.RemoteError{Op: op, Fault: connector.FaultUnavailable, RetryAt: sent.RetryAt,
+		Detail: "there was no answer", Err: err}
 }
 
 // refusedCall returns the error of an answer without success.
@@ -239,7 +243,8 @@ func (c *client) decode(body []byte, result any) error {
 		Error  []json.RawMessage `json:"error"`
 	}
 	if err := json.Unmarshal(body, &said); err != nil {
-		return failed("the answer is no JSON-RPC but " + cmp.Or(accounting.NotJSON(body), "data of another form") + "; check url")
+		return failed("the answer is no JSON-RPC but " + cmp.Or(accounting.NotJSON(body), "data of another form") +
+			"; check url")
 	}
 	if said.Error != nil {
 		return c.refusal(said.Error)
@@ -265,5 +270,6 @@ func (c *client) refusal(parts []json.RawMessage) error {
 			Detail: fmt.Sprintf("the server reported an error; check that database %q is right and has the module party, and look into the server's log", c.database)}
 	}
 	return &connector.RemoteError{Op: op, Fault: connector.FaultRejected,
-		Detail: "the server refused the read (" + kind + "); check that its user may read parties, addresses, contact mechanisms and identifiers"}
+		Detail: "the server refused the read (" + kind +
+			"); check that its user may read parties, addresses, contact mechanisms and identifiers"}
 }

@@ -24,7 +24,8 @@ import (
 
 func TestConfigurationErrorsNameTheKey(t *testing.T) {
 	t.Parallel()
-	good := tryton.Config{URL: "https://books.example", Database: "acct", User: "payersync", Password: connector.NewSecret("secret")}
+	good := tryton.Config{URL: "https://books.example", Database: "acct", User: "payersync",
+		Password: connector.NewSecret("secret")}
 	tests := []struct {
 		key    string
 		change func(c *tryton.Config)
@@ -43,7 +44,8 @@ func TestConfigurationErrorsNameTheKey(t *testing.T) {
 		c := good
 		tt.change(&c)
 		_, err := tryton.New(c, tryton.Deps{})
-		if err == nil || !strings.HasPrefix(err.Error(), "tryton source: "+tt.key+" ") || strings.Contains(err.Error(), "secret") {
+		if err == nil || !strings.HasPrefix(err.Error(), "tryton source: "+tt.key+" ") ||
+			strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: error %v", tt.key, err)
 		}
 	}
@@ -94,7 +96,8 @@ func TestClosedLoginParksTheSource(t *testing.T) {
 	before := time.Now()
 	_, err := tryRead(t.Context(), b.source, time.Time{}) // with the right password
 	var parked *accounting.Parked
-	if !errors.As(err, &parked) || parked.Until.Before(before.Add(4*time.Minute)) || !b.limiter.Parked().Equal(parked.Until) {
+	if !errors.As(err, &parked) || parked.Until.Before(before.Add(4*time.Minute)) ||
+		!b.limiter.Parked().Equal(parked.Until) {
 		t.Fatalf("error %v, limiter parked until %v", err, b.limiter.Parked())
 	}
 	calls := len(b.front.Calls())
@@ -127,11 +130,13 @@ func TestInactivePartsDoNotSpeakForAParty(t *testing.T) {
 	b := openBooks(t)
 	party := b.add(1)[0]
 	var mechanisms []int64
-	b.Call(&mechanisms, "model.party.contact_mechanism.search", []any{[]any{"type", "=", "email"}}, 0, nil, nil, trytontest.Values{})
+	b.Call(&mechanisms, "model.party.contact_mechanism.search", []any{[]any{"type", "=", "email"}}, 0, nil, nil,
+		trytontest.Values{})
 	b.Write("party.contact_mechanism", mechanisms[0], trytontest.Values{"active": false})
 	b.Create("party.contact_mechanism", trytontest.Values{"party": party, "type": "email", "value": "new@books.example"})
 	got := read(t, b.source, time.Time{})[strconv.FormatInt(party, 10)]
-	if text := string(got.Data); strings.Contains(text, "c0@books.example") || !strings.Contains(text, `"email":"new@books.example"`) {
+	if text := string(got.Data); strings.Contains(text, "c0@books.example") ||
+		!strings.Contains(text, `"email":"new@books.example"`) {
 		t.Errorf("data %s", text)
 	}
 }
@@ -161,7 +166,8 @@ func TestErasureWithoutATraceIsSeenByTheNextIncrementalRead(t *testing.T) {
 func TestProbeSaysWhatWorksAndWhatDoesNot(t *testing.T) {
 	b := openBooks(t)
 	b.add(1)
-	if got, want := names(b.source.Probe(t.Context())), "server ok, clock ok, credentials ok, permissions ok, one page ok"; got != want {
+	if got, want := names(b.source.Probe(t.Context())),
+		"server ok, clock ok, credentials ok, permissions ok, one page ok"; got != want {
 		t.Errorf("probes of a good database: %s\nwant %s", got, want)
 	}
 	c := b.config()
@@ -220,9 +226,10 @@ func scripted(t testing.TB, rows string) *tryton.Source {
 // row is a party as a server answers it, with some of its keys replaced.
 func row(changes map[string]string) string {
 	keys := map[string]string{
-		"id": "17", "code": `"C1"`, "name": `"Ann"`, "active": "true", "replaced_by": "null", "categories.": "[]", "tax_identifier.": "null",
-		"create_date": `{"__class__":"datetime","year":2026,"month":1,"day":2,"hour":3,"minute":4,"second":5,"microsecond":678901}`,
-		"write_date":  "null", "addresses.": "[]", "contact_mechanisms.": "[]", "identifiers.": "[]",
+		"id": "17", "code": `"C1"`, "name": `"Ann"`, "active": "true", "replaced_by": "null", "categories.": "[]",
+		"tax_identifier.": "null",
+		"create_date":     `{"__class__":"datetime","year":2026,"month":1,"day":2,"hour":3,"minute":4,"second":5,"microsecond":678901}`,
+		"write_date":      "null", "addresses.": "[]", "contact_mechanisms.": "[]", "identifiers.": "[]",
 	}
 	for key, value := range changes {
 		keys[key] = value
@@ -246,17 +253,21 @@ func TestRowsBecomeRecords(t *testing.T) {
 		{"active", nil, connector.Record{State: connector.RecordActive}},
 		{"active as a number", map[string]string{"active": "1"}, connector.Record{State: connector.RecordActive}},
 		{"archived", map[string]string{"active": "0"}, connector.Record{State: connector.RecordArchived}},
-		{"merged", map[string]string{"active": "false", "replaced_by": "4"}, connector.Record{State: connector.RecordMerged, MergedInto: "4"}},
+		{"merged", map[string]string{"active": "false", "replaced_by": "4"},
+			connector.Record{State: connector.RecordMerged, MergedInto: "4"}},
 		{"neither active nor not", map[string]string{"active": "null"}, connector.Record{State: connector.RecordUnknown}},
 		{"active of another type", map[string]string{"active": `"yes"`},
 			connector.Record{State: connector.RecordUnknown, Problem: "A field of the party has another type than is known."}},
 		{"addresses left out", map[string]string{"addresses.": ""},
-			connector.Record{State: connector.RecordUnknown, Problem: "The server omitted addresses of this party; check what the user may read."}},
+			connector.Record{State: connector.RecordUnknown,
+				Problem: "The server omitted addresses of this party; check what the user may read."}},
 		{"no UTF-8", map[string]string{"name": "\"\xff\""},
 			connector.Record{State: connector.RecordUnknown, Problem: "The party holds characters that are no text."}},
 		{"NUL", map[string]string{"name": `"a\u0000b"`},
-			connector.Record{State: connector.RecordActive, Problem: "The party holds a NUL character in one of its texts; remove it in Tryton."}},
-		{"no NUL, but a backslash", map[string]string{"name": `"a\\u0000b"`}, connector.Record{State: connector.RecordActive}},
+			connector.Record{State: connector.RecordActive,
+				Problem: "The party holds a NUL character in one of its texts; remove it in Tryton."}},
+		{"no NUL, but a backslash", map[string]string{"name": `"a\\u0000b"`},
+			connector.Record{State: connector.RecordActive}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -297,7 +308,8 @@ func TestDataOfARowHasEveryDeclaredField(t *testing.T) {
 // covers F20
 func TestAnswersThatCannotBeUsedEndTheReadAndQuoteNothing(t *testing.T) {
 	t.Parallel()
-	for _, rows := range []string{`{}`, `[{"name":"Ann"}]`, `[{"id":"x"}]`, `[{"id":5},{"id":4}]`, `[{"id":5},{"id":5}]`, `[{"id":1.5}]`, `null`, `"Ann"`} {
+	for _, rows := range []string{`{}`, `[{"name":"Ann"}]`, `[{"id":"x"}]`, `[{"id":5},{"id":4}]`, `[{"id":5},{"id":5}]`,
+		`[{"id":1.5}]`, `null`, `"Ann"`} {
 		_, err := tryRead(t.Context(), scripted(t, rows), time.Time{})
 		if rows == "null" && err == nil {
 			t.Error("null was taken for an empty list")
@@ -332,7 +344,8 @@ func TestErrorsOfTheServerAreNotQuoted(t *testing.T) {
 // FuzzRows reads whatever a server may answer for its rows: the read fails, or
 // every record keeps its promises.
 func FuzzRows(f *testing.F) {
-	for _, seed := range []string{row(nil), row(map[string]string{"active": "null", "replaced_by": "3"}), `[]`, `[{"id":1}]`, `[{"id":1,"addresses.":[null]}]`} {
+	for _, seed := range []string{row(nil), row(map[string]string{"active": "null", "replaced_by": "3"}), `[]`,
+		`[{"id":1}]`, `[{"id":1,"addresses.":[null]}]`} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, rows string) {

@@ -26,7 +26,8 @@ type WriteConfig struct {
 
 func (c WriteConfig) of() map[connector.Standing]string {
 	return map[connector.Standing]string{
-		connector.StandingAsked: c.Asked, connector.StandingSigned: c.Signed, connector.StandingActive: c.Active, connector.StandingCancelled: c.Cancelled,
+		connector.StandingAsked: c.Asked, connector.StandingSigned: c.Signed, connector.StandingActive: c.Active,
+		connector.StandingCancelled: c.Cancelled,
 	}
 }
 
@@ -51,7 +52,8 @@ func NewWriter(c Config, w WriteConfig, d Deps) (*Writer, error) {
 			return nil, fmt.Errorf("%s: %q begins or ends with a blank; write the category as Tryton shows it", standing, name)
 		}
 		if other, is := taken[name]; is {
-			return nil, fmt.Errorf("%s: the category %q is that of %s already; give each status its own, or none", standing, name, other)
+			return nil, fmt.Errorf("%s: the category %q is that of %s already; give each status its own, or none", standing,
+				name, other)
 		}
 		taken[name] = standing
 	}
@@ -77,13 +79,15 @@ func (w *Writer) Setup() string {
 // Written is the part of a record that changes with it: our categories only.
 func (w *Writer) Written() []connector.WrittenPart {
 	part := connector.WrittenPart{Field: "categories"}
-	part.Values = append(part.Values, connector.Map(w.Says(), func(standing connector.Standing) string { return w.config.of()[standing] })...)
+	part.Values = append(part.Values,
+		connector.Map(w.Says(), func(standing connector.Standing) string { return w.config.of()[standing] })...)
 	return []connector.WrittenPart{part}
 }
 
 // Says returns the standings with a category.
 func (w *Writer) Says() (out []connector.Standing) {
-	return connector.Filter(connector.Standings, func(standing connector.Standing) bool { return w.config.of()[standing] != "" })
+	return connector.Filter(connector.Standings,
+		func(standing connector.Standing) bool { return w.config.of()[standing] != "" })
 }
 
 // Value is the category, and blank for none.
@@ -99,7 +103,8 @@ func (w *Writer) categories(ctx context.Context) (map[string]int64, error) {
 		ID   int64  `json:"id"`
 		Name string `json:"name"`
 	}
-	if err := w.rpc.call(ctx, "model.party.category.search_read", &rows, []any{[]any{"name", "in", names}}, 0, nil, nil, []string{"name"}, map[string]any{}); err != nil {
+	if err := w.rpc.call(ctx, "model.party.category.search_read", &rows, []any{[]any{"name", "in", names}}, 0, nil, nil,
+		[]string{"name"}, map[string]any{}); err != nil {
 		return nil, err
 	}
 	ids := map[string]int64{}
@@ -138,7 +143,8 @@ func (w *Writer) Read(ctx context.Context, sourceIDs []string) (map[string]conne
 		Active     flag    `json:"active"`
 		Categories []int64 `json:"categories"`
 	}
-	if err := w.rpc.call(ctx, "model.party.party.search_read", &rows, []any{[]any{"id", "in", ids}}, 0, nil, nil, []string{"active", "categories"}, inactiveToo); err != nil {
+	if err := w.rpc.call(ctx, "model.party.party.search_read", &rows, []any{[]any{"id", "in", ids}}, 0, nil, nil,
+		[]string{"active", "categories"}, inactiveToo); err != nil {
 		return nil, err
 	}
 	out := make(map[string]connector.WrittenField, len(rows))
@@ -210,7 +216,8 @@ func (w *Writer) Send(ctx context.Context, _ string, frozen []byte) error {
 // send makes the call once: nothing repeats it behind our back.
 func (w *Writer) send(ctx context.Context, session string, params []any) error {
 	const method = "model.party.party.write"
-	got, err := w.rpc.post(ctx, request{url: w.rpc.path, session: session, method: method, params: params, repeat: transport.Never})
+	got, err := w.rpc.post(ctx,
+		request{url: w.rpc.path, session: session, method: method, params: params, repeat: transport.Never})
 	var parked *accounting.Parked
 	switch {
 	case errors.As(err, &parked):
@@ -220,7 +227,8 @@ func (w *Writer) send(ctx context.Context, session string, params []any) error {
 	case got.status == http.StatusUnauthorized:
 		return errSession
 	case got.status == http.StatusForbidden:
-		return fmt.Errorf("%w: %w", connector.ErrNotWritten, &accounting.Disconnected{Reason: "its user may not use " + method})
+		return fmt.Errorf("%w: %w", connector.ErrNotWritten,
+			&accounting.Disconnected{Reason: "its user may not use " + method})
 	case got.status == http.StatusTooManyRequests || got.status >= 400 && got.status < 500:
 		return fmt.Errorf("%w: %w", connector.ErrNotWritten, w.rpc.refusedCall(got))
 	case got.status != http.StatusOK:
@@ -246,7 +254,8 @@ func (w *Writer) judge(body []byte) error {
 	}
 	switch {
 	case strings.HasPrefix(kind, "403"), strings.Contains(kind, "Forbidden"):
-		return fmt.Errorf("%w: %w", connector.ErrNotWritten, &accounting.Disconnected{Reason: "its user may not write parties"})
+		return fmt.Errorf("%w: %w", connector.ErrNotWritten,
+			&accounting.Disconnected{Reason: "its user may not write parties"})
 	case strings.HasPrefix(kind, "401"):
 		return errSession
 	case !errorKind.MatchString(kind):
@@ -263,11 +272,14 @@ func (w *Writer) Probe(ctx context.Context) accounting.Probe {
 	var access map[string]struct {
 		Write flag `json:"write"`
 	}
-	if err := w.rpc.call(ctx, "model.ir.model.access.get_access", &access, []string{"party.party"}, struct{}{}); err != nil {
+	if err := w.rpc.call(ctx, "model.ir.model.access.get_access", &access, []string{"party.party"},
+		struct{}{}); err != nil {
 		return accounting.Probe{Name: "write-back", Detail: err.Error()}
 	}
 	if access["party.party"].Write.off() {
-		return accounting.Probe{Name: "write-back", Detail: "its user may not write parties; allow it in Tryton, under Administration, Users"}
+		return accounting.Probe{Name: "write-back",
+			Detail: "its user may not write parties; allow it in Tryton, under Administration, Users"}
 	}
-	return accounting.Probe{Name: "write-back", OK: true, Detail: connector.Plural(len(w.ids), "category") + ", and its user may write parties"}
+	return accounting.Probe{Name: "write-back", OK: true, Detail: connector.Plural(len(w.ids), "category") +
+		", and its user may write parties"}
 }

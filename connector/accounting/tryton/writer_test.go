@@ -66,7 +66,8 @@ func (b *books) names(party int64) (out []string) {
 
 func TestCategoriesThatCannotBeAreRefused(t *testing.T) {
 	t.Parallel()
-	good := tryton.Config{URL: "https://books.example", Database: "acct", User: "payersync", Password: connector.NewSecret("secret")}
+	good := tryton.Config{URL: "https://books.example", Database: "acct", User: "payersync",
+		Password: connector.NewSecret("secret")}
 	for key, w := range map[string]tryton.WriteConfig{
 		"active":    {},
 		"signed":    {Asked: "DD", Signed: "DD"},
@@ -123,7 +124,8 @@ func TestAPartyIsMovedBetweenOurCategoriesAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	is, came := read(t, b.source, before)[id]
-	if !came || is.Without(w.Written()).Hash() != was.Hash() || is.Hash() == read(t, b.source, time.Time{})[id].Without(w.Written()).Hash() {
+	if !came || is.Without(w.Written()).Hash() != was.Hash() ||
+		is.Hash() == read(t, b.source, time.Time{})[id].Without(w.Written()).Hash() {
 		t.Errorf("the echo came %v, as %s", came, is.Data)
 	}
 }
@@ -171,7 +173,8 @@ func TestAWriteWithoutAnAnswerIsNotRepeatedBehindOurBack(t *testing.T) {
 	}
 	c := b.config()
 	c.Password = connector.NewSecret("a wrong password")
-	if _, err := b.writer(c).Read(t.Context(), []string{"1"}); err == nil || strings.Contains(err.Error(), "a wrong password") {
+	if _, err := b.writer(c).Read(t.Context(), []string{"1"}); err == nil ||
+		strings.Contains(err.Error(), "a wrong password") {
 		t.Errorf("a wrong password: %v", err)
 	}
 }

@@ -25,10 +25,13 @@ func TestProbeNamesWhatIsNotWell(t *testing.T) {
 		want  []string // "+" well, "-" not, then name
 		says  string
 	}{
-		{"all is well", func(*books) {}, []string{"+credentials", "+tenant", "+permissions", "+clock", "+one page"}, "requests left today: 4987"},
+		{"all is well", func(*books) {}, []string{"+credentials", "+tenant", "+permissions", "+clock", "+one page"},
+			"requests left today: 4987"},
 		{"no organisation", func(b *books) { b.Tenants = nil }, []string{"+credentials", "-tenant"}, "no Xero organisation"},
-		{"no permission", func(b *books) { b.Suffer(xerotest.NoScope, 0, 0) }, []string{"+credentials", "+tenant", "-permissions"}, "scope accounting.contacts.read is missing"},
-		{"a page without contacts", func(b *books) { b.Suffer(xerotest.NoList, 0, 0) }, []string{"+credentials", "+tenant", "+permissions", "+clock", "-one page"}, "no list of contacts"},
+		{"no permission", func(b *books) { b.Suffer(xerotest.NoScope, 0, 0) },
+			[]string{"+credentials", "+tenant", "-permissions"}, "scope accounting.contacts.read is missing"},
+		{"a page without contacts", func(b *books) { b.Suffer(xerotest.NoList, 0, 0) },
+			[]string{"+credentials", "+tenant", "+permissions", "+clock", "-one page"}, "no list of contacts"},
 		{"a clock that is wrong", func(b *books) {
 			theirs := b.now().Add(-time.Hour)
 			b.Server.Now = func() time.Time { return theirs }
@@ -65,7 +68,8 @@ func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !strings.HasSuffix(r.URL.Path, "/Contacts") {
 		return c.Server.RoundTrip(r)
 	}
-	return &http.Response{StatusCode: c.status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(c.body))}, c.err
+	return &http.Response{StatusCode: c.status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(c.body))},
+		c.err
 }
 
 func TestAnswersOutOfTheOrdinaryAreToldApart(t *testing.T) {
@@ -76,19 +80,27 @@ func TestAnswersOutOfTheOrdinaryAreToldApart(t *testing.T) {
 		fault connector.Fault
 		says  string
 	}{
-		{"too many contacts", canned{status: 400, body: `{"ErrorNumber":51,"Type":"HighVolumeException","Message":"private"}`},
+		{"too many contacts", canned{status: 400,
+			body: `{"ErrorNumber":51,"Type":"HighVolumeException","Message":"private"}`},
 			connector.FaultRejected, `Xero did not accept the request (its error 51, "HighVolumeException"); the organisation has too many contacts to be read whole, so set only_customers: true in the xero block of its connection (HTTP 400)`},
-		{"a request that is wrong", canned{status: 400, body: `{"ErrorNumber":16,"Type":"QueryParseException","Message":"private"}`},
+		{"a request that is wrong",
+			canned{status: 400, body: `{"ErrorNumber":16,"Type":"QueryParseException","Message":"private"}`},
 			connector.FaultRejected, `Xero did not accept the request (its error 16, "QueryParseException") (HTTP 400)`},
-		{"a refusal without words", canned{status: 412}, connector.FaultRejected, "Xero did not accept the request (HTTP 412)"},
-		{"an address that is not there", canned{status: 404, body: "<html>private</html>"}, connector.FaultNotFound, "Xero did not accept the request (HTTP 404)"},
+		{"a refusal without words", canned{status: 412}, connector.FaultRejected,
+			"Xero did not accept the request (HTTP 412)"},
+		{"an address that is not there", canned{status: 404, body: "<html>private</html>"}, connector.FaultNotFound,
+			"Xero did not accept the request (HTTP 404)"},
 		{"a redirect", canned{status: 302}, connector.FaultRejected, "HTTP 302"},
-		{"a broken connection", canned{err: errors.New("reset by private peer")}, connector.FaultUnavailable, "Xero gave no answer: the connection broke"},
+		{"a broken connection", canned{err: errors.New("reset by private peer")}, connector.FaultUnavailable,
+			"Xero gave no answer: the connection broke"},
 		{"a plan that ended", canned{status: 403, body: `{"Detail":"private"}`}, "", "the organisation's plan ended"},
 		{"a token without words", canned{status: 401}, "", "Xero refuses the access token"},
-		{"a page of another shape", canned{status: 200, body: `{"Contacts":{}}`}, connector.FaultUnavailable, "it is not the JSON of a contact list"},
-		{"a page that does not say which", canned{status: 200, body: `{"Contacts":[{"ContactID":"c1"}]}`}, connector.FaultUnavailable, "does not say that it is page 1"},
-		{"no pages at all", canned{status: 200, body: `{"Contacts":null,"pagination":{"page":1}}`}, connector.FaultUnavailable, "it holds no list of contacts"},
+		{"a page of another shape", canned{status: 200, body: `{"Contacts":{}}`}, connector.FaultUnavailable,
+			"it is not the JSON of a contact list"},
+		{"a page that does not say which", canned{status: 200, body: `{"Contacts":[{"ContactID":"c1"}]}`},
+			connector.FaultUnavailable, "does not say that it is page 1"},
+		{"no pages at all", canned{status: 200, body: `{"Contacts":null,"pagination":{"page":1}}`},
+			connector.FaultUnavailable, "it holds no list of contacts"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -96,13 +108,15 @@ func TestAnswersOutOfTheOrdinaryAreToldApart(t *testing.T) {
 			b := open(t, 1, xero.Config{})
 			tt.with.Server = b.Server
 			s, err := xero.New(xero.Config{}, xero.Deps{
-				HTTP: transport.New(transport.Options{Base: tt.with, Retries: -1}), Token: b.Server, Limiter: &b.limiter, Now: b.now,
+				HTTP: transport.New(transport.Options{Base: tt.with, Retries: -1}), Token: b.Server, Limiter: &b.limiter,
+				Now: b.now,
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
 			_, _, err = drain(s.Customers(t.Context(), time.Time{}))
-			if err == nil || connector.FaultOf(err) != tt.fault || !strings.Contains(err.Error(), tt.says) || strings.Contains(err.Error(), "private") {
+			if err == nil || connector.FaultOf(err) != tt.fault || !strings.Contains(err.Error(), tt.says) ||
+				strings.Contains(err.Error(), "private") {
 				t.Errorf("error %v, fault %q; want %q, %q", err, connector.FaultOf(err), tt.says, tt.fault)
 			}
 		})
@@ -132,12 +146,14 @@ func TestPageThatLostItsContactsIsNoEndOfTheList(t *testing.T) {
 	} {
 		b := open(t, 25, xero.Config{})
 		s, err := xero.New(xero.Config{PageSize: 10}, xero.Deps{
-			HTTP: transport.New(transport.Options{Base: emptied{b.Server, body}}), Token: b.Server, Limiter: &b.limiter, Now: b.now,
+			HTTP: transport.New(transport.Options{Base: emptied{b.Server, body}}), Token: b.Server, Limiter: &b.limiter,
+			Now: b.now,
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if records, _, err := drain(s.Customers(t.Context(), time.Time{})); connector.FaultOf(err) != connector.FaultUnavailable {
+		if records, _, err := drain(s.Customers(t.Context(),
+			time.Time{})); connector.FaultOf(err) != connector.FaultUnavailable {
 			t.Errorf("%s: the read ended with %d of 25 contacts, error %v", body, len(records), err)
 		}
 	}
@@ -148,12 +164,14 @@ func TestOrganisationOfAnotherShapeIsNone(t *testing.T) {
 	for _, custom := range []bool{true, false} {
 		b := open(t, 1, xero.Config{})
 		s, err := xero.New(xero.Config{CustomConnection: custom}, xero.Deps{
-			HTTP: transport.New(transport.Options{Base: everywhere(`{"Organisations":[]}`)}), Token: b.Server, Limiter: &b.limiter, Now: b.now,
+			HTTP: transport.New(transport.Options{Base: everywhere(`{"Organisations":[]}`)}), Token: b.Server,
+			Limiter: &b.limiter, Now: b.now,
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Describe(t.Context()); connector.FaultOf(err) != connector.FaultUnavailable || !strings.Contains(err.Error(), "it is not the JSON of") {
+		if _, err := s.Describe(t.Context()); connector.FaultOf(err) != connector.FaultUnavailable ||
+			!strings.Contains(err.Error(), "it is not the JSON of") {
 			t.Errorf("custom %t: error %v", custom, err)
 		}
 	}
@@ -163,7 +181,8 @@ func TestOrganisationOfAnotherShapeIsNone(t *testing.T) {
 type everywhere string
 
 func (e everywhere) RoundTrip(*http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(string(e)))}, nil
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{},
+		Body: io.NopCloser(strings.NewReader(string(e)))}, nil
 }
 
 func TestConsentAsksForNoMoreThanItNeeds(t *testing.T) {
@@ -175,7 +194,9 @@ func TestConsentAsksForNoMoreThanItNeeds(t *testing.T) {
 			t.Errorf("custom %t: %s, want %s", custom, got, want)
 		}
 	}
-	if e := xero.Endpoint(); e.AuthStyle != oauth2.AuthStyleInHeader || !strings.HasPrefix(e.TokenURL, "https://identity.xero.com/") || !strings.HasPrefix(e.AuthURL, "https://login.xero.com/") {
+	if e := xero.Endpoint(); e.AuthStyle != oauth2.AuthStyleInHeader ||
+		!strings.HasPrefix(e.TokenURL, "https://identity.xero.com/") ||
+		!strings.HasPrefix(e.AuthURL, "https://login.xero.com/") {
 		t.Errorf("endpoint %+v", e)
 	}
 }

@@ -32,7 +32,8 @@ type answer struct {
 
 // unusable returns the error of an answer with unexpected content. Its body is never shown.
 func (a answer) unusable(why error) error {
-	return &connector.RemoteError{Op: a.ask.op, Fault: connector.FaultUnavailable, Status: http.StatusOK, Detail: "Xero's answer cannot be used: " + why.Error()}
+	return &connector.RemoteError{Op: a.ask.op, Fault: connector.FaultUnavailable, Status: http.StatusOK,
+		Detail: "Xero's answer cannot be used: " + why.Error()}
 }
 
 // get sends a request and judges the answer.
@@ -51,7 +52,8 @@ func (s *Source) get(ctx context.Context, a ask) (answer, error) {
 		req.Header.Set("Xero-Tenant-Id", a.tenant)
 	}
 	if !a.since.IsZero() {
-		req.Header.Set("If-Modified-Since", a.since.UTC().Format(time.RFC3339)) // in whole seconds, and no HTTP-date despite its name
+		// in whole seconds, and no HTTP-date despite its name
+		req.Header.Set("If-Modified-Since", a.since.UTC().Format(time.RFC3339))
 	}
 	got, err := s.caller.Do(ctx, a.op, req)
 	if err != nil {

@@ -56,7 +56,8 @@ func TestReadAsksForWhatSourcesSays(t *testing.T) {
 	}
 	for i, r := range asked {
 		want := fmt.Sprintf("includeArchived=true&order=ContactID+ASC&page=%d&pageSize=10", i%3+1)
-		got := []string{r.URL.RawQuery, r.Header.Get("If-Modified-Since"), r.Header.Get("Accept"), r.Header.Get("Xero-Tenant-Id")}
+		got := []string{r.URL.RawQuery, r.Header.Get("If-Modified-Since"), r.Header.Get("Accept"),
+			r.Header.Get("Xero-Tenant-Id")}
 		if diff := cmp.Diff([]string{want, "2026-11-20T08:59:59Z", "application/json", b.Tenants[0].ID}, got); diff != "" {
 			t.Errorf("request %d (-want +got):\n%s", i+1, diff)
 		}
@@ -178,7 +179,8 @@ func TestOrganisationIsChosenByIDAndNeverByPlace(t *testing.T) {
 			b := open(t, 1, xero.Config{Tenant: tt.tenant})
 			b.Tenants = tt.connected
 			info, err := b.source.Describe(t.Context())
-			if err == nil && info.Tenant != tt.want || (tt.problem == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.problem) {
+			if err == nil && info.Tenant != tt.want || (tt.problem == "") != (err == nil) || err != nil &&
+				!strings.Contains(err.Error(), tt.problem) {
 				t.Errorf("tenant %q, error %v; want %q, %q", info.Tenant, err, tt.want, tt.problem)
 			}
 			if _, _, err := drain(b.source.Customers(t.Context(), time.Time{})); (err == nil) != (tt.problem == "") {
@@ -215,7 +217,8 @@ func TestCustomConnectionAsksTheOrganisationItself(t *testing.T) {
 	if asked != 1 {
 		t.Errorf("a run asked for the organisation %d times, want once", asked)
 	}
-	if _, err := b.source.Describe(t.Context()); err != nil || len(b.Requests()) == 0 || !strings.HasSuffix(b.Requests()[len(b.Requests())-1].URL.Path, "/Organisation") {
+	if _, err := b.source.Describe(t.Context()); err != nil || len(b.Requests()) == 0 ||
+		!strings.HasSuffix(b.Requests()[len(b.Requests())-1].URL.Path, "/Organisation") {
 		t.Errorf("the next run does not ask again: %v", err)
 	}
 	b.Tenants[0].ID = "dddddddd-0000-4000-a000-000000000004"
@@ -251,7 +254,8 @@ func TestDailyLimitParksAndAsksNothingMore(t *testing.T) {
 
 func TestLimitWithoutRetryAfterParksForAWhile(t *testing.T) {
 	t.Parallel()
-	for fault, want := range map[xerotest.Fault]time.Duration{xerotest.MinuteLimit: time.Minute, xerotest.DayLimit: time.Hour} {
+	for fault, want := range map[xerotest.Fault]time.Duration{xerotest.MinuteLimit: time.Minute,
+		xerotest.DayLimit: time.Hour} {
 		b := open(t, 5, xero.Config{})
 		b.Suffer(fault, 0, -1) // a header that makes no sense is none
 		_, _, err := drain(b.source.Customers(t.Context(), time.Time{}))
@@ -268,7 +272,8 @@ func TestMinuteLimitIsWaitedFor(t *testing.T) {
 		x := xerotest.New(time.Now)
 		x.Add(3)
 		var limiter accountingtest.Limiter
-		s, err := xero.New(xero.Config{}, xero.Deps{HTTP: transport.New(transport.Options{Base: x}), Token: x, Limiter: &limiter, Now: time.Now})
+		s, err := xero.New(xero.Config{},
+			xero.Deps{HTTP: transport.New(transport.Options{Base: x}), Token: x, Limiter: &limiter, Now: time.Now})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -300,7 +305,8 @@ func TestTokensThatAreRefused(t *testing.T) {
 	t.Parallel()
 	b := open(t, 3, xero.Config{})
 	endpoint := func(status int, code string) error {
-		return &oauth2.RetrieveError{Response: &http.Response{StatusCode: status}, ErrorCode: code, Body: []byte("client_secret=hush")}
+		return &oauth2.RetrieveError{Response: &http.Response{StatusCode: status}, ErrorCode: code,
+			Body: []byte("client_secret=hush")}
 	}
 	tests := []struct {
 		name         string
@@ -319,7 +325,8 @@ func TestTokensThatAreRefused(t *testing.T) {
 			t.Parallel()
 			_, _, err := drain(b.connect(t, xero.Config{}, tt.tokens).Customers(t.Context(), time.Time{}))
 			var gone *accounting.Disconnected
-			if err == nil || errors.As(err, &gone) != tt.disconnected || !strings.Contains(err.Error(), tt.says) || strings.Contains(err.Error(), "hush") {
+			if err == nil || errors.As(err, &gone) != tt.disconnected || !strings.Contains(err.Error(), tt.says) ||
+				strings.Contains(err.Error(), "hush") {
 				t.Errorf("error %v; want %q, disconnected %t", err, tt.says, tt.disconnected)
 			}
 		})
@@ -418,7 +425,8 @@ func TestLimitsDefaultToXerosOwn(t *testing.T) {
 	if diff := cmp.Diff(connector.Limits{PerMinute: 60, PerDay: 5000, Concurrent: 5}, xero.Config{}.Limits()); diff != "" {
 		t.Errorf("default (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(connector.Limits{PerMinute: 30, PerDay: 1000, Concurrent: 1}, xero.Config{PerMinute: 30, PerDay: 1000, Concurrent: 1}.Limits()); diff != "" {
+	if diff := cmp.Diff(connector.Limits{PerMinute: 30, PerDay: 1000, Concurrent: 1},
+		xero.Config{PerMinute: 30, PerDay: 1000, Concurrent: 1}.Limits()); diff != "" {
 		t.Errorf("configured (-want +got):\n%s", diff)
 	}
 }

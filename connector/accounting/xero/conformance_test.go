@@ -79,15 +79,20 @@ func (b *books) company(s accounting.Source) accountingtest.Company {
 		Tie:   func(ids []string) { b.Tie(b.now(), ids...) },
 		Leave: b.Remove,
 	}
-	c.Troubles = append(c.Troubles, accountingtest.Trouble{Name: "access token expired", Ends: accountingtest.Complete, Begin: func() func() {
-		b.AfterPage(b.ExpireTokens)
-		return func() { b.AfterPage(nil) }
-	}})
+	c.Troubles = append(c.Troubles,
+		accountingtest.Trouble{Name: "access token expired", Ends: accountingtest.Complete, Begin: func() func() {
+			b.AfterPage(b.ExpireTokens)
+			return func() { b.AfterPage(nil) }
+		}})
 	for f, ends := range map[xerotest.Fault]accountingtest.Ending{
-		xerotest.Down: accountingtest.Unavailable, xerotest.Overloaded: accountingtest.Unavailable, xerotest.WebPage: accountingtest.Unavailable,
-		xerotest.XML: accountingtest.Unavailable, xerotest.Cut: accountingtest.Unavailable, xerotest.NoList: accountingtest.Unavailable,
-		xerotest.WrongPage: accountingtest.Unavailable, xerotest.MinuteLimit: accountingtest.Parked, xerotest.DayLimit: accountingtest.Parked,
-		xerotest.Withdrawn: accountingtest.Disconnected, xerotest.NoScope: accountingtest.Disconnected, xerotest.Expired: accountingtest.Disconnected,
+		xerotest.Down: accountingtest.Unavailable, xerotest.Overloaded: accountingtest.Unavailable,
+		xerotest.WebPage: accountingtest.Unavailable,
+		xerotest.XML:     accountingtest.Unavailable, xerotest.Cut: accountingtest.Unavailable,
+		xerotest.NoList:    accountingtest.Unavailable,
+		xerotest.WrongPage: accountingtest.Unavailable, xerotest.MinuteLimit: accountingtest.Parked,
+		xerotest.DayLimit:  accountingtest.Parked,
+		xerotest.Withdrawn: accountingtest.Disconnected, xerotest.NoScope: accountingtest.Disconnected,
+		xerotest.Expired: accountingtest.Disconnected,
 	} {
 		c.Troubles = append(c.Troubles, accountingtest.Trouble{Name: string(f), Ends: ends, Begin: func() func() {
 			b.Suffer(f, 1, 3600)
@@ -151,7 +156,8 @@ func (n naive) Customers(ctx context.Context, since time.Time) iter.Seq2[connect
 }
 
 func (n naive) page(ctx context.Context, page int, since time.Time) ([]connector.Record, error) {
-	u := "https://api.xero.com/api.xro/2.0/Contacts?includeArchived=true&order=UpdatedDateUTC+ASC&pageSize=" + strconv.Itoa(n.size) + "&page=" + strconv.Itoa(page)
+	u := "https://api.xero.com/api.xro/2.0/Contacts?includeArchived=true&order=UpdatedDateUTC+ASC&pageSize=" +
+		strconv.Itoa(n.size) + "&page=" + strconv.Itoa(page)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u, http.NoBody)
 	if err != nil {
 		return nil, err

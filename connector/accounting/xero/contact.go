@@ -95,7 +95,8 @@ func state(status, merged any, id string) (connector.RecordState, string) {
 }
 
 func spoilt(id, problem string) connector.Record {
-	return connector.Record{SourceID: id, State: connector.RecordActive, Data: json.RawMessage("{}"), Origin: "Xero contact " + id, Problem: problem}
+	return connector.Record{SourceID: id, State: connector.RecordActive, Data: json.RawMessage("{}"),
+		Origin: "Xero contact " + id, Problem: problem}
 }
 
 // unnamed returns the id of a contact without one: the same for the same bytes, and unlike any id of Xero's.

@@ -84,10 +84,12 @@ func TestStatusSaysWhereAContactStands(t *testing.T) {
 		{`null`, `null`, connector.RecordUnknown, ""},
 	}
 	for _, tt := range tests {
-		raw := `{"ContactID":"c1","Addresses":[],"Phones":[],"ContactStatus":` + tt.status + `,"MergedToContactID":` + tt.merged + `}`
+		raw := `{"ContactID":"c1","Addresses":[],"Phones":[],"ContactStatus":` + tt.status + `,"MergedToContactID":` +
+			tt.merged + `}`
 		got := source(t).record(json.RawMessage(raw))
 		if got.State != tt.want || got.MergedInto != tt.into || got.Problem != "" {
-			t.Errorf("status %s merged %s: %q into %q, problem %q; want %q into %q", tt.status, tt.merged, got.State, got.MergedInto, got.Problem, tt.want, tt.into)
+			t.Errorf("status %s merged %s: %q into %q, problem %q; want %q into %q", tt.status, tt.merged, got.State,
+				got.MergedInto, got.Problem, tt.want, tt.into)
 		}
 	}
 }
@@ -107,8 +109,10 @@ func TestContactKeepsAbsentNullAndEmptyApart(t *testing.T) {
 func TestUnusableContactHasAProblemWithoutItsValues(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, raw, problem, id string }{
-		{"another type", `{"ContactID":"c1","ContactStatus":"ACTIVE","EmailAddress":{"a":"ann@private.example"}}`, "The field EmailAddress is not a text.", "c1"},
-		{"another type below", `{"ContactID":"c1","Addresses":[{"City":["private"]}],"Phones":[]}`, "The field Addresses.City is not a text.", "c1"},
+		{"another type", `{"ContactID":"c1","ContactStatus":"ACTIVE","EmailAddress":{"a":"ann@private.example"}}`,
+			"The field EmailAddress is not a text.", "c1"},
+		{"another type below", `{"ContactID":"c1","Addresses":[{"City":["private"]}],"Phones":[]}`,
+			"The field Addresses.City is not a text.", "c1"},
 		{"no list", `{"ContactID":"c1","Phones":{"private":1}}`, "The field Phones is not a list.", "c1"},
 		{"summary", `{"ContactID":"c1","ContactStatus":"ACTIVE","Name":"private"}`, "only a summary", "c1"},
 		{"no id", `{"ContactStatus":"ACTIVE","Name":"private"}`, "without a ContactID", "without id "},

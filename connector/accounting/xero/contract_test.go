@@ -64,7 +64,8 @@ func (c *checked) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, _ := io.ReadAll(resp.Body) // in memory
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	if err := openapi3filter.ValidateResponse(context.Background(), &openapi3filter.ResponseValidationInput{
-		RequestValidationInput: asked, Status: resp.StatusCode, Header: resp.Header, Body: io.NopCloser(bytes.NewReader(body)),
+		RequestValidationInput: asked, Status: resp.StatusCode, Header: resp.Header,
+		Body: io.NopCloser(bytes.NewReader(body)),
 	}); err != nil {
 		c.t.Errorf("the model's answer to %s does not fit the specification: %v", path, err)
 	}
@@ -78,7 +79,8 @@ func (c *checked) request(r *http.Request, path string) *openapi3filter.RequestV
 	}
 	return &openapi3filter.RequestValidationInput{
 		Request: r, QueryParams: r.URL.Query(),
-		Route:   &routers.Route{Spec: c.spec, Path: path, PathItem: item, Method: r.Method, Operation: item.GetOperation(r.Method)},
+		Route: &routers.Route{Spec: c.spec, Path: path, PathItem: item, Method: r.Method,
+			Operation: item.GetOperation(r.Method)},
 		Options: &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc},
 	}
 }

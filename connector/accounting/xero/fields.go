@@ -46,11 +46,14 @@ func Fields() []connector.Field {
 			text("AttentionTo", "For the attention of", "")),
 		list("Phones", "Phone numbers",
 			text("PhoneType", "DEFAULT, DDI, MOBILE, FAX or OFFICE", "DEFAULT"),
-			text("PhoneNumber", "Number", "2000111"), text("PhoneAreaCode", "Area code", "113"), text("PhoneCountryCode", "Country code", "44")),
+			text("PhoneNumber", "Number", "2000111"), text("PhoneAreaCode", "Area code", "113"),
+			text("PhoneCountryCode", "Country code", "44")),
 		list("ContactPersons", "Further contact persons",
 			text("FirstName", "First name", "Bo"), text("LastName", "Last name", "Lee"),
 			text("EmailAddress", "E-mail address", "bo@northwind.example"), flag("IncludeInEmails", "Gets copies of invoices")),
-		list("ContactGroups", "Groups that the contact is in", text("ContactGroupID", "Xero's id of the group", ""), text("Name", "Name of the group", "Direct debit")),
-		object("PaymentTerms", "When invoices are due", object("Sales", "Of invoices to this contact", terms...), object("Bills", "Of bills from this contact", terms...)),
+		list("ContactGroups", "Groups that the contact is in", text("ContactGroupID", "Xero's id of the group", ""),
+			text("Name", "Name of the group", "Direct debit")),
+		object("PaymentTerms", "When invoices are due", object("Sales", "Of invoices to this contact", terms...),
+			object("Bills", "Of bills from this contact", terms...)),
 	}
 }

@@ -21,7 +21,8 @@ func (b *books) writer(t testing.TB, c xero.Config, base http.RoundTripper) *xer
 		c.Tenant = b.Tenants[0].ID
 	}
 	w, err := xero.NewWriter(c, xero.WriteConfig{Group: "Direct debit"}, xero.Deps{
-		HTTP: transport.New(transport.Options{Base: base, Retries: -1, Now: b.now}), Token: b.Server, Limiter: &b.limiter, Now: b.now,
+		HTTP: transport.New(transport.Options{Base: base, Retries: -1, Now: b.now}), Token: b.Server, Limiter: &b.limiter,
+		Now: b.now,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +88,8 @@ func TestContactsGoIntoOurGroupAndOutOfIt(t *testing.T) {
 		t.Error("everybody was taken out of the group")
 	}
 	for _, r := range b.Requests() {
-		if r.Method != http.MethodGet && r.Method != http.MethodPut && !(r.Method == http.MethodDelete && len(strings.Split(r.URL.Path, "/")) == 7) {
+		if r.Method != http.MethodGet && r.Method != http.MethodPut &&
+			!(r.Method == http.MethodDelete && len(strings.Split(r.URL.Path, "/")) == 7) {
 			t.Errorf("%s %s left", r.Method, r.URL.Path)
 		}
 	}
@@ -104,8 +106,9 @@ func TestContactsGoIntoOurGroupAndOutOfIt(t *testing.T) {
 func TestXerosTroublesSayWhetherAnythingWasWritten(t *testing.T) {
 	t.Parallel()
 	for fault, written := range map[xerotest.Fault]bool{
-		xerotest.NoScope: false, xerotest.Withdrawn: false, xerotest.MinuteLimit: false, xerotest.DayLimit: false, xerotest.Expired: false,
-		xerotest.Down: true, xerotest.Overloaded: true, // nobody knows
+		xerotest.NoScope: false, xerotest.Withdrawn: false, xerotest.MinuteLimit: false, xerotest.DayLimit: false,
+		xerotest.Expired: false,
+		xerotest.Down:    true, xerotest.Overloaded: true, // nobody knows
 	} {
 		b := open(t, 1, xero.Config{})
 		b.AddGroup("Direct debit")

@@ -51,7 +51,8 @@ func (s *Source) ownOrganisation(ctx context.Context) ([]Organisation, error) {
 	var said struct {
 		Organisations []struct{ OrganisationID, Name string }
 	}
-	if err := json.Unmarshal(a.Body, &said); err != nil || len(said.Organisations) != 1 || said.Organisations[0].OrganisationID == "" {
+	if err := json.Unmarshal(a.Body, &said); err != nil || len(said.Organisations) != 1 ||
+		said.Organisations[0].OrganisationID == "" {
 		return nil, a.unusable(errors.New("it is not the JSON of one organisation"))
 	}
 	o := said.Organisations[0]

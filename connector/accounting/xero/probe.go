@@ -40,7 +40,8 @@ func (s *Source) Probe(ctx context.Context) []accounting.Probe {
 			return append(out, accounting.Probe{Name: "one page", Detail: r.Problem})
 		}
 	}
-	return append(out, accounting.Probe{Name: "one page", OK: true, Detail: connector.Plural(page.Pagination.ItemCount, "contact") + " in all"})
+	return append(out, accounting.Probe{Name: "one page", OK: true,
+		Detail: connector.Plural(page.Pagination.ItemCount, "contact") + " in all"})
 }
 
 func failed(name string, err error) accounting.Probe {

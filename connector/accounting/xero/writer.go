@@ -102,7 +102,8 @@ func (w *Writer) find(ctx context.Context) (guid, error) {
 	if w.id.text != "" {
 		return w.id, nil
 	}
-	a, err := w.source.get(ctx, ask{op: "read the contact groups", path: "/api.xro/2.0/ContactGroups", tenant: w.source.config.Tenant})
+	a, err := w.source.get(ctx,
+		ask{op: "read the contact groups", path: "/api.xro/2.0/ContactGroups", tenant: w.source.config.Tenant})
 	if err != nil {
 		return guid{}, err
 	}
@@ -125,7 +126,8 @@ func (w *Writer) find(ctx context.Context) (guid, error) {
 		}
 	}
 	if found.text == "" {
-		return guid{}, fmt.Errorf("there is no contact group %q in Xero; make it there, under Contacts: payersync makes none", w.group)
+		return guid{}, fmt.Errorf("there is no contact group %q in Xero; make it there, under Contacts: payersync makes none",
+			w.group)
 	}
 	w.id = found
 	return found, nil
@@ -138,7 +140,8 @@ func (w *Writer) Read(ctx context.Context, sourceIDs []string) (map[string]conne
 	if err != nil {
 		return nil, err
 	}
-	a, err := w.source.get(ctx, ask{op: "read the contact group", path: "/api.xro/2.0/ContactGroups/" + group.text, tenant: w.source.config.Tenant})
+	a, err := w.source.get(ctx,
+		ask{op: "read the contact group", path: "/api.xro/2.0/ContactGroups/" + group.text, tenant: w.source.config.Tenant})
 	if err != nil {
 		return nil, err
 	}
@@ -152,8 +155,10 @@ func (w *Writer) Read(ctx context.Context, sourceIDs []string) (map[string]conne
 	for _, c := range said.ContactGroups[0].Contacts {
 		in[strings.ToLower(c.ContactID)] = true
 	}
-	query := url.Values{"IDs": {strings.Join(sourceIDs, ",")}, "includeArchived": {"true"}, "page": {"1"}, "pageSize": {strconv.Itoa(max(len(sourceIDs), 1))}, "summaryOnly": {"true"}}
-	a, err = w.source.get(ctx, ask{op: "read contacts", path: "/api.xro/2.0/Contacts", query: query, tenant: w.source.config.Tenant})
+	query := url.Values{"IDs": {strings.Join(sourceIDs, ",")}, "includeArchived": {"true"}, "page": {"1"},
+		"pageSize": {strconv.Itoa(max(len(sourceIDs), 1))}, "summaryOnly": {"true"}}
+	a, err = w.source.get(ctx,
+		ask{op: "read contacts", path: "/api.xro/2.0/Contacts", query: query, tenant: w.source.config.Tenant})
 	if err != nil {
 		return nil, err
 	}
@@ -280,5 +285,6 @@ func (w *Writer) Probe(ctx context.Context) accounting.Probe {
 	if _, err := w.find(ctx); err != nil {
 		return accounting.Probe{Name: "write-back", Detail: err.Error()}
 	}
-	return accounting.Probe{Name: "write-back", OK: true, Detail: fmt.Sprintf("the contact group %q is there; whether payersync may write shows with the first write", w.group)}
+	return accounting.Probe{Name: "write-back", OK: true,
+		Detail: fmt.Sprintf("the contact group %q is there; whether payersync may write shows with the first write", w.group)}
 }

@@ -13,7 +13,8 @@ func TestNoRequestTakesEverybodyOutOfAGroup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{"", " ", ".", "..", "/", "%2e%2e", "0b6f1c2e", "00000000-0000-0000-0000-000000000000", "0b6f1c2e-6d0f-4b53-9f6b-1d2f7e8a9c10/", "0b6f1c2e-6d0f-4b53-9f6b-1d2f7e8a9c1\n"} {
+	for _, text := range []string{"", " ", ".", "..", "/", "%2e%2e", "0b6f1c2e", "00000000-0000-0000-0000-000000000000",
+		"0b6f1c2e-6d0f-4b53-9f6b-1d2f7e8a9c10/", "0b6f1c2e-6d0f-4b53-9f6b-1d2f7e8a9c1\n"} {
 		contact, err := guidOf(text)
 		if err == nil {
 			t.Errorf("%q passes for an id", text)
@@ -22,7 +23,9 @@ func TestNoRequestTakesEverybodyOutOfAGroup(t *testing.T) {
 			t.Errorf("%q makes the address %s", text, path)
 		}
 		w := &Writer{source: &Source{}}
-		if _, err := w.request(t.Context(), "w1", []byte(`{"group":"`+group.text+`","contact":"`+strings.ReplaceAll(text, "\n", "")+`","in":false}`)); err == nil && text != "0b6f1c2e-6d0f-4b53-9f6b-1d2f7e8a9c1\n" {
+		if _, err := w.request(t.Context(), "w1",
+			[]byte(`{"group":"`+group.text+`","contact":"`+strings.ReplaceAll(text, "\n", "")+`","in":false}`)); err == nil &&
+			text != "0b6f1c2e-6d0f-4b53-9f6b-1d2f7e8a9c1\n" {
 			t.Errorf("%q makes a request", text)
 		}
 	}

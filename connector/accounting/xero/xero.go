@@ -181,7 +181,8 @@ func (s *Source) Customers(ctx context.Context, since time.Time) iter.Seq2[conne
 			return
 		}
 		l := &listing{source: s, tenant: who.ID, since: since}
-		walk := accounting.WalkCounted(ctx, accounting.Pager{Fetch: l.fetch}, accounting.Census{Total: l.total, Began: l.began})
+		walk := accounting.WalkCounted(ctx, accounting.Pager{Fetch: l.fetch},
+			accounting.Census{Total: l.total, Began: l.began})
 		for page, err := range walk {
 			if !yield(page, s.prover.Doubt(ctx, err)) {
 				return
@@ -201,7 +202,8 @@ type listing struct {
 
 // fetch reads page n, counted from 0.
 func (l *listing) fetch(ctx context.Context, n int) (accounting.Sheet, error) {
-	a, err := l.source.get(ctx, ask{op: "read contacts", path: "/api.xro/2.0/Contacts", query: l.query(n + 1), tenant: l.tenant, since: l.since})
+	a, err := l.source.get(ctx,
+		ask{op: "read contacts", path: "/api.xro/2.0/Contacts", query: l.query(n + 1), tenant: l.tenant, since: l.since})
 	if err != nil {
 		return accounting.Sheet{}, err
 	}

@@ -66,7 +66,8 @@ type Trouble struct {
 
 // New returns a server whose access tokens live for half an hour.
 func New(now func() time.Time) *Server {
-	return &Server{Life: 1800, Now: now, codes: map[string]code{}, tokens: map[string]*refresh{}, access: map[string]bool{}}
+	return &Server{Life: 1800, Now: now, codes: map[string]code{}, tokens: map[string]*refresh{},
+		access: map[string]bool{}}
 }
 
 // Suffer lets the next requests to the token endpoint meet these troubles, one

@@ -70,7 +70,8 @@ func TestReusedRefreshTokenTakesItsFamilyAlong(t *testing.T) {
 	if status, _ := v.refresh(first); status != http.StatusBadRequest || v.Revoked() != 1 {
 		t.Errorf("a token that came again gave %d, %d families revoked", status, v.Revoked())
 	}
-	if status, _ := v.refresh(answer["refresh_token"].(string)); status != http.StatusBadRequest || v.Accepts(answer["access_token"].(string)) {
+	if status, _ := v.refresh(answer["refresh_token"].(string)); status != http.StatusBadRequest ||
+		v.Accepts(answer["access_token"].(string)) {
 		t.Errorf("its successor lives on: %d", status)
 	}
 	if !v.Accepts(other) {
@@ -100,7 +101,8 @@ func TestCodesAreBoundToTheirVerifierAndWorkOnce(t *testing.T) {
 	verifier := oauth2.GenerateVerifier()
 	authorize := func(change url.Values) (int, *url.URL) {
 		q := url.Values{
-			"client_id": {credentialstest.ClientID}, "redirect_uri": {redirect}, "response_type": {"code"}, "state": {strings.Repeat("s", 26)},
+			"client_id": {credentialstest.ClientID}, "redirect_uri": {redirect}, "response_type": {"code"},
+			"state":                 {strings.Repeat("s", 26)},
 			"code_challenge_method": {"S256"}, "code_challenge": {oauth2.S256ChallengeFromVerifier(verifier)},
 		}
 		for key, value := range change {
@@ -118,14 +120,16 @@ func TestCodesAreBoundToTheirVerifierAndWorkOnce(t *testing.T) {
 	}
 	for name, change := range map[string]url.Values{
 		"another client": {"client_id": {"x"}}, "another redirect": {"redirect_uri": {redirect + "/"}},
-		"no challenge": {"code_challenge": {""}}, "a plain challenge": {"code_challenge_method": {"plain"}}, "a short state": {"state": {"1"}},
+		"no challenge": {"code_challenge": {""}}, "a plain challenge": {"code_challenge_method": {"plain"}},
+		"a short state": {"state": {"1"}},
 	} {
 		if status, _ := authorize(change); status != http.StatusBadRequest {
 			t.Errorf("%s: %d", name, status)
 		}
 	}
 	redeem := func(code, verifier, redirect string) int {
-		status, _ := v.exchange(url.Values{"grant_type": {"authorization_code"}, "code": {code}, "code_verifier": {verifier}, "redirect_uri": {redirect}})
+		status, _ := v.exchange(url.Values{"grant_type": {"authorization_code"}, "code": {code}, "code_verifier": {verifier},
+			"redirect_uri": {redirect}})
 		return status
 	}
 	for _, wrong := range [][2]string{{"another-verifier", redirect}, {verifier, redirect + "/"}} {
@@ -145,13 +149,16 @@ func TestServerRefusesStrangersAndMisbehavesOnRequest(t *testing.T) {
 	t.Parallel()
 	v := newVendor(t)
 	_, token := v.Grant()
-	if status, _ := v.exchange(url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}, "client_secret": {"guess"}}); status != http.StatusUnauthorized {
+	if status, _ := v.exchange(url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token},
+		"client_secret": {"guess"}}); status != http.StatusUnauthorized {
 		t.Errorf("a wrong secret gave %d", status)
 	}
-	if status, answer := v.exchange(url.Values{"grant_type": {"password"}}); status != http.StatusBadRequest || answer["error"] != "unsupported_grant_type" {
+	if status, answer := v.exchange(url.Values{"grant_type": {"password"}}); status != http.StatusBadRequest ||
+		answer["error"] != "unsupported_grant_type" {
 		t.Errorf("an unknown grant gave %d %v", status, answer)
 	}
-	v.Suffer(credentialstest.Trouble{Status: 503, Body: "{}"}, credentialstest.Trouble{Status: 502, Body: "{}", After: true})
+	v.Suffer(credentialstest.Trouble{Status: 503, Body: "{}"},
+		credentialstest.Trouble{Status: 502, Body: "{}", After: true})
 	if status, _ := v.refresh(token); status != 503 {
 		t.Errorf("the first trouble gave %d", status)
 	}

@@ -116,7 +116,8 @@ func (f *finding) look(h textproto.MIMEHeader, body io.Reader, depth int) {
 	case (kind == "message/delivery-status" || kind == "message/global-delivery-status") && !f.reported:
 		f.reported = true
 		f.readStatus(decoded(h, body))
-	case (kind == "message/rfc822" || kind == "text/rfc822-headers" || kind == "message/global" || kind == "message/global-headers") && !f.carried:
+	case (kind == "message/rfc822" || kind == "text/rfc822-headers" || kind == "message/global" ||
+		kind == "message/global-headers") && !f.carried:
 		f.carried = true
 		f.readMessageID(decoded(h, body))
 	}

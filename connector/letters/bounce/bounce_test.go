@@ -47,11 +47,19 @@ func report(status, header string) string {
 func TestWhatAStatusMeansForAnAddress(t *testing.T) {
 	t.Parallel()
 	for fields, want := range map[string]bounce.Kind{
-		"Action: failed\r\nStatus: 5.1.1\r\n": bounce.Hard, "Action: failed\r\nStatus: 5.1.2 (bad destination system)\r\n": bounce.Hard, "Action: FAILED\r\nStatus:  5.2.1\r\n": bounce.Hard,
-		"Action: failed\r\nStatus: 5.7.1\r\n": bounce.Soft, "Action: failed\r\nStatus: 5.1.8\r\n": bounce.Soft, "Action: failed\r\nStatus: 5.0.0\r\n": bounce.Soft, // of our mail, or of nothing that can be told
-		"Action: failed\r\nStatus: 5.2.2\r\n": bounce.Soft, "Action: failed\r\nStatus: 4.2.2\r\n": bounce.Soft, "Action: delayed\r\nStatus: 4.0.0\r\n": bounce.Soft,
-		"Action: delayed\r\nStatus: 5.1.1\r\n": bounce.Soft, "Action: delivered\r\nStatus: 2.1.5\r\n": bounce.None, "Action: expanded\r\nStatus: 5.1.1\r\n": bounce.None, "Status: 5.1.1\r\n": bounce.None,
-		"Action: relayed\r\nStatus: 2.0.0\r\n\r\nAction: failed\r\nStatus: 5.1.1\r\n": bounce.Hard, // of two recipients the worst counts
+		"Action: failed\r\nStatus: 5.1.1\r\n":                          bounce.Hard,
+		"Action: failed\r\nStatus: 5.1.2 (bad destination system)\r\n": bounce.Hard,
+		"Action: FAILED\r\nStatus:  5.2.1\r\n":                         bounce.Hard,
+		"Action: failed\r\nStatus: 5.7.1\r\n":                          bounce.Soft,
+		"Action: failed\r\nStatus: 5.1.8\r\n":                          bounce.Soft,
+		// of our mail, or of nothing that can be told
+		"Action: failed\r\nStatus: 5.0.0\r\n": bounce.Soft,
+		"Action: failed\r\nStatus: 5.2.2\r\n": bounce.Soft, "Action: failed\r\nStatus: 4.2.2\r\n": bounce.Soft,
+		"Action: delayed\r\nStatus: 4.0.0\r\n": bounce.Soft,
+		"Action: delayed\r\nStatus: 5.1.1\r\n": bounce.Soft, "Action: delivered\r\nStatus: 2.1.5\r\n": bounce.None,
+		"Action: expanded\r\nStatus: 5.1.1\r\n": bounce.None, "Status: 5.1.1\r\n": bounce.None,
+		// of two recipients the worst counts
+		"Action: relayed\r\nStatus: 2.0.0\r\n\r\nAction: failed\r\nStatus: 5.1.1\r\n": bounce.Hard,
 	} {
 		got, err := bounce.Parse(strings.NewReader(report(fields, "Message-ID: <a@b>\r\n")))
 		if err != nil || got.Kind != want || got.MessageID != "a@b" {
@@ -68,9 +76,10 @@ func TestWhatIsNoReportOfAMessageIsRefused(t *testing.T) {
 		text string
 		want error
 	}{
-		"nothing":          {"", bounce.ErrNoReport},
-		"no mail":          {"hello\r\n", bounce.ErrNoReport},
-		"an answer":        {"From: ada\r\nContent-Type: text/plain\r\n\r\nPlease stop. Status: 5.1.1\r\n", bounce.ErrNoReport},
+		"nothing": {"", bounce.ErrNoReport},
+		"no mail": {"hello\r\n", bounce.ErrNoReport},
+		"an answer": {"From: ada\r\nContent-Type: text/plain\r\n\r\nPlease stop. Status: 5.1.1\r\n",
+			bounce.ErrNoReport},
 		"no type":          {"From: ada\r\n\r\nx\r\n", bounce.ErrNoReport},
 		"no status":        {report("Action: failed\r\n", "Message-ID: <a@b>\r\n"), bounce.ErrNoReport},
 		"another status":   {report("Action: failed\r\nStatus: 550 no\r\n", "Message-ID: <a@b>\r\n"), bounce.ErrNoReport},
@@ -78,8 +87,10 @@ func TestWhatIsNoReportOfAMessageIsRefused(t *testing.T) {
 		"a broken id":      {report(failed, "Message-ID: <a b>\r\n"), bounce.ErrNoMessage},
 		"id in the report": {"Message-ID: <a@b>\r\n" + report(failed, "Subject: x\r\n"), bounce.ErrNoMessage},
 		"too deep":         {nested(6, report(failed, "Message-ID: <a@b>\r\n")), bounce.ErrNoReport},
-		"too many parts":   {"From: x\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n" + strings.Repeat("--b\r\nContent-Type: text/plain\r\n\r\nx\r\n", 50) + "--b\r\nContent-Type: message/delivery-status\r\n\r\nA: b\r\n\r\n" + failed + "\r\n--b--\r\n", bounce.ErrNoReport},
-		"too large":        {report(failed, "X: "+strings.Repeat("x", 5<<20)+"\r\n"), bounce.ErrTooLarge},
+		"too many parts": {"From: x\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n" +
+			strings.Repeat("--b\r\nContent-Type: text/plain\r\n\r\nx\r\n", 50) +
+			"--b\r\nContent-Type: message/delivery-status\r\n\r\nA: b\r\n\r\n" + failed + "\r\n--b--\r\n", bounce.ErrNoReport},
+		"too large": {report(failed, "X: "+strings.Repeat("x", 5<<20)+"\r\n"), bounce.ErrTooLarge},
 	} {
 		if got, err := bounce.Parse(strings.NewReader(c.text)); !errors.Is(err, c.want) {
 			t.Errorf("%s: %+v, %v; want %v", name, got, err, c.want)
@@ -91,7 +102,8 @@ func TestWhatIsNoReportOfAMessageIsRefused(t *testing.T) {
 func nested(deep int, report string) string {
 	for i := range deep {
 		b := strings.Repeat("n", i+1)
-		report = "From: x\r\nContent-Type: multipart/mixed; boundary=" + b + "\r\n\r\n--" + b + "\r\n" + strings.TrimPrefix(report, "From: mailer\r\n") + "\r\n--" + b + "--\r\n"
+		report = "From: x\r\nContent-Type: multipart/mixed; boundary=" + b + "\r\n\r\n--" + b + "\r\n" +
+			strings.TrimPrefix(report, "From: mailer\r\n") + "\r\n--" + b + "--\r\n"
 		report = strings.Replace(report, "--"+b+"\r\nFrom: x\r\n", "--"+b+"\r\n", 1)
 	}
 	return report
@@ -99,7 +111,8 @@ func nested(deep int, report string) string {
 
 func TestAReportThatSomebodyPassedOnIsRead(t *testing.T) {
 	t.Parallel()
-	got, err := bounce.Parse(strings.NewReader(nested(1, report("Action: failed\r\nStatus: 5.1.1\r\n", "Message-ID: <a@b>\r\n"))))
+	got, err := bounce.Parse(strings.NewReader(nested(1,
+		report("Action: failed\r\nStatus: 5.1.1\r\n", "Message-ID: <a@b>\r\n"))))
 	if err != nil || got.Kind != bounce.Hard {
 		t.Errorf("it says %+v, %v", got, err)
 	}
@@ -123,7 +136,8 @@ func FuzzReports(f *testing.F) {
 			}
 			return
 		}
-		if got.MessageID == "" || strings.ContainsAny(got.MessageID, "<> \r\n\x00") || len(got.Status) < 5 || len(got.Status) > 9 {
+		if got.MessageID == "" || strings.ContainsAny(got.MessageID, "<> \r\n\x00") || len(got.Status) < 5 ||
+			len(got.Status) > 9 {
 			t.Errorf("it says %+v", got)
 		}
 		if got.Kind == bounce.Hard && (got.Status[0] != '5' || got.Status == "5.2.2") {

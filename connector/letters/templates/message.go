@@ -40,7 +40,8 @@ var (
 
 // Write returns a letter as it leaves. The same draft gives the same bytes.
 func (s *Set) Write(d letters.Draft) ([]byte, error) {
-	l, err := s.Render(d.Kind, d.Language, Fields{Name: d.Name, Contact: d.Contact, Number: d.Number, Link: d.Link, Days: d.Days, Stop: d.Stop})
+	l, err := s.Render(d.Kind, d.Language,
+		Fields{Name: d.Name, Contact: d.Contact, Number: d.Number, Link: d.Link, Days: d.Days, Stop: d.Stop})
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +53,8 @@ func (s *Set) Message(l Letter, e Envelope) ([]byte, error) {
 	if err := mail.CheckAddress(e.To); err != nil {
 		return nil, fmt.Errorf("the address of the payer: %w", err)
 	}
-	if len(e.MessageID) > longestID || len(e.Stop) > longestID || !messageID.MatchString(e.MessageID) || !stopToken.MatchString(e.Stop) {
+	if len(e.MessageID) > longestID || len(e.Stop) > longestID || !messageID.MatchString(e.MessageID) ||
+		!stopToken.MatchString(e.Stop) {
 		return nil, errors.New("the letter has no id, or one that ends its line")
 	}
 	boundary := sha256.Sum256([]byte("boundary of " + e.MessageID))
@@ -82,7 +84,8 @@ func (s *Set) Message(l Letter, e Envelope) ([]byte, error) {
 // unsubscribe sets the headers for ending reminders, for mail programs with a button. go-mail changes the
 // order of several raw headers from one message to the next.
 func (s *Set) unsubscribe(msg *gomail.Msg, token string) {
-	uris := []string{"<mailto:" + s.options.fill(values{}).ReplyTo + "?subject=" + url.PathEscape(strings.TrimSpace("stop "+token)) + ">"}
+	uris := []string{"<mailto:" + s.options.fill(values{}).ReplyTo + "?subject=" +
+		url.PathEscape(strings.TrimSpace("stop "+token)) + ">"}
 	if s.options.StopURL != "" && token != "" {
 		uris = append([]string{"<" + s.options.stopLink(token) + ">"}, uris...)
 		msg.SetGenHeader(gomail.HeaderListUnsubscribePost, "List-Unsubscribe=One-Click")

@@ -71,7 +71,8 @@ type paragraph struct {
 }
 
 // functions are the functions allowed in conditions.
-var functions = map[string]any{"eq": true, "ne": true, "lt": true, "le": true, "gt": true, "ge": true, "and": true, "or": true, "not": true}
+var functions = map[string]any{"eq": true, "ne": true, "lt": true, "le": true, "gt": true, "ge": true, "and": true,
+	"or": true, "not": true}
 
 // reader reads one file and collects its mistakes.
 type reader struct {
@@ -107,7 +108,8 @@ func (r *reader) problem(at, width int, format string, args ...any) {
 	if cut := []rune(line); len(cut) > longest { // a paragraph is one line: its part around the place is enough
 		from := max(0, min(p.Column-1-longest/2, len(cut)-longest))
 		p.Source, p.Width = "", 0
-		p.Message += fmt.Sprintf(" (in “…%s…”)", strings.TrimSpace(string(cut[max(from, p.Column-21):min(len(cut), p.Column+39)])))
+		p.Message += fmt.Sprintf(" (in “…%s…”)",
+			strings.TrimSpace(string(cut[max(from, p.Column-21):min(len(cut), p.Column+39)])))
 	}
 	r.problems = append(r.problems, p)
 }
@@ -119,7 +121,8 @@ func (r *reader) read() *template {
 		r.problem(0, 1, "it is larger than %d bytes, which a letter may not be; shorten it", MaxSize)
 		return nil
 	case !utf8.ValidString(r.text):
-		r.problem(len(r.text)-len(strings.TrimLeftFunc(r.text, func(c rune) bool { return c != utf8.RuneError })), 1, "it is not UTF-8; save it as UTF-8")
+		r.problem(len(r.text)-len(strings.TrimLeftFunc(r.text, func(c rune) bool { return c != utf8.RuneError })), 1,
+			"it is not UTF-8; save it as UTF-8")
 		return nil
 	case strings.TrimSpace(r.text) == "":
 		r.problem(0, 1, "it is empty; write the letter, or remove the file to use the one that comes with payersync")
@@ -136,7 +139,8 @@ func (r *reader) read() *template {
 		t.subject, body = r.subject()
 	}
 	if len(r.problems) == 0 && strings.TrimSpace(r.text[body:]) == "" {
-		r.problem(len(strings.TrimRight(r.text, "\n ")), 1, "there is no letter below the subject; write it, with an empty line between them")
+		r.problem(len(strings.TrimRight(r.text, "\n ")), 1,
+			"there is no letter below the subject; write it, with an empty line between them")
 	}
 	for _, span := range paragraphsOf(r.text, body) {
 		if p, ok := r.paragraph(span[0], span[1]); ok {
@@ -156,7 +160,8 @@ func hidden(c rune) bool {
 	switch {
 	case c == '\n':
 		return false
-	case unicode.IsControl(c), unicode.Is(unicode.Bidi_Control, c), c == '\u200b', c == '\u2060', c == '\ufeff', c == '\u00ad':
+	case unicode.IsControl(c), unicode.Is(unicode.Bidi_Control, c), c == '\u200b', c == '\u2060', c == '\ufeff',
+		c == '\u00ad':
 		return true
 	}
 	return false
@@ -184,7 +189,8 @@ func (r *reader) subject() (t *texttemplate.Template, body int) {
 			}
 			t = asText(tree)
 		case at == 0:
-			r.problem(0, len(strings.TrimSpace(line)), "the first line must be the subject; begin the file with a line such as Subject: {{.Sender}}: your direct debit mandate")
+			r.problem(0, len(strings.TrimSpace(line)),
+				"the first line must be the subject; begin the file with a line such as Subject: {{.Sender}}: your direct debit mandate")
 		case isHeader && !strings.Contains(name, " "):
 			r.problem(at, len(name), "the head of a letter has a subject and nothing else; remove the line %s, or put an empty line before it", name)
 		default:
@@ -228,7 +234,8 @@ func (r *reader) paragraph(from, to int) (paragraph, bool) {
 		return paragraph{}, false
 	}
 	if found := r.used["Link"]; len(found) > links && strings.TrimSpace(r.text[from:to]) != "{{.Link}}" {
-		r.problem(found[links], 5, "the signing link must stand alone, so that people see where it leads; write {{.Link}} on a line of its own, with an empty line above and below")
+		r.problem(found[links], 5,
+			"the signing link must stand alone, so that people see where it leads; write {{.Link}} on a line of its own, with an empty line above and below")
 	}
 	page := tree.Copy()
 	marked(page.Root)
@@ -396,8 +403,10 @@ func (r *reader) pipe(pipe *parse.PipeNode, from int, dotted bool) {
 			if !compares {
 				r.problem(at, 1, "text stands outside of the braces; take %s out of them", arg)
 			}
-			if _, isText := n.(*parse.StringNode); isText && compares && !slices.Contains([]string{"eq", "ne"}, args[0].String()) {
-				r.problem(at, 1, "text stands outside of the braces, and inside them behind eq and ne alone; take %s out of them", arg)
+			if _, isText := n.(*parse.StringNode); isText && compares &&
+				!slices.Contains([]string{"eq", "ne"}, args[0].String()) {
+				r.problem(at, 1, "text stands outside of the braces, and inside them behind eq and ne alone; take %s out of them",
+					arg)
 			}
 		case *parse.DotNode:
 			if !dotted {
@@ -415,7 +424,8 @@ func (r *reader) field(at int, names []string, dotted bool) {
 	known := r.kind.fields()
 	switch {
 	case dotted:
-		r.problem(at, len(name)+1, "inside of {{with}} the value itself is {{.}}, and other fields have a dollar sign; write {{$.%s}}", name)
+		r.problem(at, len(name)+1,
+			"inside of {{with}} the value itself is {{.}}, and other fields have a dollar sign; write {{$.%s}}", name)
 		return
 	case slices.Contains(known, name):
 		r.used[name] = append(r.used[name], at)
@@ -426,13 +436,16 @@ func (r *reader) field(at int, names []string, dotted bool) {
 	case near != "":
 		r.problem(at, len(name)+1, "there is no field %s; did you mean {{.%s}}?", name, near)
 	case name == "Days":
-		r.problem(at, len(name)+1, "the %s has no field Days, because no letter came before it; write it without", title(letters.Kind(r.kind)))
+		r.problem(at, len(name)+1, "the %s has no field Days, because no letter came before it; write it without",
+			title(letters.Kind(r.kind)))
 	case name == "Link" && r.kind == kindOf(ThankYou):
 		r.problem(at, len(name)+1, "the mandate is signed, so a thank-you has no signing link; write it without")
 	case slices.Contains(all, name):
-		r.problem(at, len(name)+1, "the field %s does not belong here; the %s has %s", name, title(letters.Kind(r.kind)), strings.Join(known, ", "))
+		r.problem(at, len(name)+1, "the field %s does not belong here; the %s has %s", name, title(letters.Kind(r.kind)),
+			strings.Join(known, ", "))
 	default:
-		r.problem(at, len(name)+1, "there is no field %s; the %s has %s", name, title(letters.Kind(r.kind)), strings.Join(known, ", "))
+		r.problem(at, len(name)+1, "there is no field %s; the %s has %s", name, title(letters.Kind(r.kind)),
+			strings.Join(known, ", "))
 	}
 }
 

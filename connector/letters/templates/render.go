@@ -21,7 +21,8 @@ func (t *template) render(frame *template, v values, code string) (Letter, error
 	}
 	var text, page strings.Builder
 	fmt.Fprintf(&page, "<!DOCTYPE html>\n<html lang=\"%s\">\n<head><meta charset=\"utf-8\"><title>%s</title></head>\n"+
-		"<body style=\"font-family: sans-serif; font-size: 16px; line-height: 1.5; max-width: 38em\">\n", html.EscapeString(code), html.EscapeString(l.Subject))
+		"<body style=\"font-family: sans-serif; font-size: 16px; line-height: 1.5; max-width: 38em\">\n",
+		html.EscapeString(code), html.EscapeString(l.Subject))
 	if err := t.write(&text, &page, v); err != nil {
 		return Letter{}, err
 	}
@@ -161,7 +162,8 @@ func inOneLine(s string) string {
 		switch {
 		case unicode.IsSpace(c), unicode.IsControl(c):
 			return ' '
-		case hidden(c), unicode.Is(unicode.Cf, c), unicode.Is(unicode.Co, c), unicode.Is(unicode.Zl, c), unicode.Is(unicode.Zp, c):
+		case hidden(c), unicode.Is(unicode.Cf, c), unicode.Is(unicode.Co, c), unicode.Is(unicode.Zl, c),
+			unicode.Is(unicode.Zp, c):
 			return -1
 		}
 		return c
@@ -170,7 +172,8 @@ func inOneLine(s string) string {
 
 // Examples returns invented values for a letter of a kind.
 func Examples(kind letters.Kind, host string) Fields {
-	f := Fields{Name: "Tideswell & Sons Ltd", Contact: "Maureen Tideswell", Number: "K-1042", Link: "https://" + host + "/sign/EXAMPLE-not-a-real-link"}
+	f := Fields{Name: "Tideswell & Sons Ltd", Contact: "Maureen Tideswell", Number: "K-1042", Link: "https://" + host +
+		"/sign/EXAMPLE-not-a-real-link"}
 	if kind == letters.Reminder || kind == letters.LastCall {
 		f.Days = 14
 	}

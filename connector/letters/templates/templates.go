@@ -119,13 +119,15 @@ func (o *Options) source(kind letters.Kind, code string) (found source, missing 
 		if data, err := o.own(fileName(kind, c)); err == nil {
 			return source{name: o.path(fileName(kind, c)), text: string(data)}, ""
 		} else if !errors.Is(err, fs.ErrNotExist) {
-			return source{name: o.path(fileName(kind, c))}, fmt.Sprintf("it cannot be read: %v; mend that, or remove it to use the one that comes with payersync", err)
+			return source{name: o.path(fileName(kind, c))},
+				fmt.Sprintf("it cannot be read: %v; mend that, or remove it to use the one that comes with payersync", err)
 		}
 	}
 	if data, err := shipped.ReadFile("shipped/" + fileName(kind, base)); err == nil {
 		return source{"shipped/" + fileName(kind, base), string(data), true}, ""
 	}
-	return source{name: o.path(fileName(kind, code))}, fmt.Sprintf("there is no template of the %s in the language %s; write this file, or take %s from letters.languages (payersync comes with %s)", title(kind), code, code, strings.Join(Shipped, ", "))
+	return source{name: o.path(fileName(kind, code))},
+		fmt.Sprintf("there is no template of the %s in the language %s; write this file, or take %s from letters.languages (payersync comes with %s)", title(kind), code, code, strings.Join(Shipped, ", "))
 }
 
 func (o *Options) own(name string) ([]byte, error) {
@@ -163,11 +165,13 @@ func (o *Options) strangers(kinds []letters.Kind) (problems []strict.Problem) {
 	}
 	entries, err := fs.ReadDir(o.Own, ".")
 	if err != nil {
-		return []strict.Problem{{File: cmp.Or(o.OwnName, "letters"), Message: fmt.Sprintf("the folder of letters.templates cannot be read: %v; make it, or remove the key to use the letters that come with payersync", err)}}
+		return []strict.Problem{{File: cmp.Or(o.OwnName, "letters"),
+			Message: fmt.Sprintf("the folder of letters.templates cannot be read: %v; make it, or remove the key to use the letters that come with payersync", err)}}
 	}
 	var known []string
 	for _, kind := range kinds {
-		known = append(known, connector.Map(slices.Concat(o.Languages, Shipped), func(code string) string { return fileName(kind, code) })...)
+		known = append(known, connector.Map(slices.Concat(o.Languages, Shipped),
+			func(code string) string { return fileName(kind, code) })...)
 	}
 	for _, e := range entries {
 		name := e.Name()
@@ -183,7 +187,9 @@ func (o *Options) strangers(kinds []letters.Kind) (problems []strict.Problem) {
 		if near := connector.Nearest(name, known); near != "" {
 			message = "it is no template; did you mean " + near + "?"
 		}
-		problems = append(problems, strict.Problem{File: o.path(name), Line: 1, Column: 1, Message: message + " Rename it, or take it out of the folder"})
+		problems = append(problems,
+			strict.Problem{File: o.path(name), Line: 1, Column: 1, Message: message +
+				" Rename it, or take it out of the folder"})
 	}
 	return problems
 }
@@ -228,6 +234,7 @@ func (s *Set) Render(kind letters.Kind, code string, f Fields) (Letter, error) {
 
 // fill adds the values common to all letters.
 func (o *Options) fill(v values) values {
-	v.Sender, v.Legal, v.ReplyTo = cmp.Or(inOneLine(o.From.Name), o.From.Address), inOneLine(o.Legal), cmp.Or(o.ReplyTo, o.From.Address)
+	v.Sender, v.Legal, v.ReplyTo = cmp.Or(inOneLine(o.From.Name), o.From.Address), inOneLine(o.Legal),
+		cmp.Or(o.ReplyTo, o.From.Address)
 	return v
 }

@@ -31,9 +31,11 @@ const host = "pay.example.com"
 
 func options() Options {
 	return Options{
-		From: netmail.Address{Name: "Harbour Bakery accounts", Address: "accounts@harbour.example"}, ReplyTo: "accounts@harbour.example",
+		From:      netmail.Address{Name: "Harbour Bakery accounts", Address: "accounts@harbour.example"},
+		ReplyTo:   "accounts@harbour.example",
 		Legal:     "Harbour Bakery Ltd, 1 Quay Street, Whitby; registered in England 01234567",
-		LinkHosts: []string{host}, Languages: []string{"en", "de", "fr"}, StopURL: "https://payersync.harbour.example/letters/stop",
+		LinkHosts: []string{host}, Languages: []string{"en", "de", "fr"},
+		StopURL: "https://payersync.harbour.example/letters/stop",
 	}
 }
 
@@ -50,8 +52,10 @@ func loaded(t testing.TB, o Options) *Set {
 func draft(kind letters.Kind, code string) letters.Draft {
 	f := Examples(kind, host)
 	return letters.Draft{
-		Kind: kind, Language: code, To: "maureen@tideswell.example", MessageID: "0123456789abcdef@harbour.example", Stop: "c3RvcA",
-		Date: time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC), Name: f.Name, Contact: f.Contact, Number: f.Number, Link: f.Link, Days: f.Days,
+		Kind: kind, Language: code, To: "maureen@tideswell.example", MessageID: "0123456789abcdef@harbour.example",
+		Stop: "c3RvcA",
+		Date: time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC), Name: f.Name, Contact: f.Contact, Number: f.Number, Link: f.Link,
+		Days: f.Days,
 	}
 }
 
@@ -149,7 +153,8 @@ func checkLetter(t testing.TB, raw []byte, d letters.Draft) {
 	if len(raw) > MaxSize {
 		t.Errorf("a letter of %d bytes", len(raw))
 	}
-	want := []string{"Auto-Submitted", "Content-Type", "Date", "From", "List-Unsubscribe", "List-Unsubscribe-Post", "Message-Id", "Mime-Version", "Reply-To", "Subject", "To"}
+	want := []string{"Auto-Submitted", "Content-Type", "Date", "From", "List-Unsubscribe", "List-Unsubscribe-Post",
+		"Message-Id", "Mime-Version", "Reply-To", "Subject", "To"}
 	var got []string
 	for name, values := range h {
 		if got = append(got, name); len(values) != 1 {
@@ -192,7 +197,8 @@ func checkLetter(t testing.TB, raw []byte, d letters.Draft) {
 	if n := strings.Count(page, "<a "); n != wanted+1 {
 		t.Errorf("the HTML has %d links:\n%s", n, page)
 	}
-	for _, never := range []string{"<img", "<script", "<iframe", "<object", "<form", "<link", "style=\"background", "url("} {
+	for _, never := range []string{"<img", "<script", "<iframe", "<object", "<form", "<link", "style=\"background",
+		"url("} {
 		if strings.Contains(strings.ToLower(page), never) {
 			t.Errorf("the HTML has %s:\n%s", never, page)
 		}
@@ -204,9 +210,12 @@ func TestHostileValuesMakeNoHeaderAndNoRecipient(t *testing.T) {
 	t.Parallel()
 	s := loaded(t, options())
 	pieces := []string{
-		"\r\n", "\n", "\r", "\u2028", "\u0085", "\x00", "\u202e", "\u2066", "\u200b", "\ufeff", "Bcc: everybody@example.org", "\r\nTo: other@example.org\r\n", "\r\n\r\n", "\n.\n",
-		"\"", "'", "<", ">", "&", "</p><script>alert(1)</script>", "<img src=https://evil.example/x.png>", "javascript:alert(1)", "https://evil.example/a", "www.evil.example",
-		"{{.Link}}", "{{", "}}", "%0d%0aBcc:x", "=?utf-8?q?=0D=0ABcc:_x@example.org?=", "=0D=0A", "--", ";", ",", "@", "other@example.org", "Müller & Söhne", "株式会社", "مؤسسة", "Ünal", " ", strings.Repeat("x", 300), "\xff\xfe",
+		"\r\n", "\n", "\r", "\u2028", "\u0085", "\x00", "\u202e", "\u2066", "\u200b", "\ufeff", "Bcc: everybody@example.org",
+		"\r\nTo: other@example.org\r\n", "\r\n\r\n", "\n.\n",
+		"\"", "'", "<", ">", "&", "</p><script>alert(1)</script>", "<img src=https://evil.example/x.png>",
+		"javascript:alert(1)", "https://evil.example/a", "www.evil.example",
+		"{{.Link}}", "{{", "}}", "%0d%0aBcc:x", "=?utf-8?q?=0D=0ABcc:_x@example.org?=", "=0D=0A", "--", ";", ",", "@",
+		"other@example.org", "Müller & Söhne", "株式会社", "مؤسسة", "Ünal", " ", strings.Repeat("x", 300), "\xff\xfe",
 	}
 	random := rand.New(rand.NewPCG(14, 15))
 	value := func() string {
@@ -233,7 +242,8 @@ func TestHostileValuesMakeNoHeaderAndNoRecipient(t *testing.T) {
 			"link":       {Link: d.Link + value()},
 		} {
 			b := d
-			b.To, b.MessageID, b.Stop, b.Link = or(broken.To, d.To), or(broken.MessageID, d.MessageID), or(broken.Stop, d.Stop), or(broken.Link, d.Link)
+			b.To, b.MessageID, b.Stop, b.Link = or(broken.To, d.To), or(broken.MessageID, d.MessageID), or(broken.Stop, d.Stop),
+				or(broken.Link, d.Link)
 			if raw, err := s.Write(b); err == nil {
 				checkLetter(t, raw, b) // what is taken does no harm
 				written++
@@ -274,7 +284,8 @@ func TestOnlyAContactIsAddressedByName(t *testing.T) {
 	t.Parallel()
 	s := loaded(t, options())
 	for code, want := range map[string][2]string{
-		"en": {"Hello Maureen Tideswell,\n", "Hello,\n"}, "de": {"Guten Tag Maureen Tideswell,\n", "Guten Tag,\n"}, "fr": {"Bonjour Maureen Tideswell,\n", "Bonjour,\n"},
+		"en": {"Hello Maureen Tideswell,\n", "Hello,\n"}, "de": {"Guten Tag Maureen Tideswell,\n", "Guten Tag,\n"},
+		"fr": {"Bonjour Maureen Tideswell,\n", "Bonjour,\n"},
 	} {
 		f := Examples(letters.Invitation, host)
 		named, err := s.Render(letters.Invitation, code, f)
@@ -294,9 +305,13 @@ func TestALinkElsewhereIsNotMailed(t *testing.T) {
 	s := loaded(t, options())
 	for link, want := range map[string]error{
 		"https://pay.example.com/a?b=c&d=%20#e": nil, "https://PAY.example.com:443/a": nil,
-		"https://evil.example/a": letters.ErrLinkHost, "https://pay.example.com.evil.example/": letters.ErrLinkHost, "https://evil.example/pay.example.com": letters.ErrLinkHost,
-		"http://127.0.0.1:8080/a": letters.ErrLinkHost, "http://pay.example.com/a": letters.ErrLink, "https://pay.example.com@evil.example/": letters.ErrLink, "": letters.ErrLink, "pay.example.com": letters.ErrLink,
-		"javascript:alert(1)": letters.ErrLink, "https://pay.example.com/a b": letters.ErrLink, "https://pay.example.com/\r\n": letters.ErrLink, "https://pay.example.com/\"><img>": letters.ErrLink, "https://pay.example.com/ä": letters.ErrLink,
+		"https://evil.example/a": letters.ErrLinkHost, "https://pay.example.com.evil.example/": letters.ErrLinkHost,
+		"https://evil.example/pay.example.com": letters.ErrLinkHost,
+		"http://127.0.0.1:8080/a":              letters.ErrLinkHost, "http://pay.example.com/a": letters.ErrLink,
+		"https://pay.example.com@evil.example/": letters.ErrLink, "": letters.ErrLink, "pay.example.com": letters.ErrLink,
+		"javascript:alert(1)": letters.ErrLink, "https://pay.example.com/a b": letters.ErrLink,
+		"https://pay.example.com/\r\n": letters.ErrLink, "https://pay.example.com/\"><img>": letters.ErrLink,
+		"https://pay.example.com/ä":                            letters.ErrLink,
 		"https://pay.example.com/" + strings.Repeat("a", 2000): letters.ErrLink,
 	} {
 		d := draft(letters.Invitation, "en")
@@ -317,7 +332,8 @@ func TestALinkElsewhereIsNotMailed(t *testing.T) {
 func TestALetterGoesToOnePlainAddress(t *testing.T) {
 	t.Parallel()
 	s := loaded(t, options())
-	for _, to := range []string{"", "a@example.org,b@example.org", "Maureen <a@example.org>", `"a b"@example.org`, "a@example.org\r\nBcc: b@example.org"} {
+	for _, to := range []string{"", "a@example.org,b@example.org", "Maureen <a@example.org>", `"a b"@example.org`,
+		"a@example.org\r\nBcc: b@example.org"} {
 		d := draft(letters.Invitation, "en")
 		if d.To = to; to == "" {
 			d.To = " "
@@ -337,7 +353,8 @@ func TestWithoutAStopAddressAReplyStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	h, text, _ := readMessage(t, raw)
-	if h.Get("List-Unsubscribe") != "<mailto:accounts@harbour.example?subject=stop%20c3RvcA>" || h.Get("List-Unsubscribe-Post") != "" || !strings.Contains(text, "mit dem Wort STOPP") {
+	if h.Get("List-Unsubscribe") != "<mailto:accounts@harbour.example?subject=stop%20c3RvcA>" ||
+		h.Get("List-Unsubscribe-Post") != "" || !strings.Contains(text, "mit dem Wort STOPP") {
 		t.Errorf("List-Unsubscribe is %q, with %q\n%s", h.Get("List-Unsubscribe"), h.Get("List-Unsubscribe-Post"), text)
 	}
 	raw, err = loaded(t, options()).Write(draft(letters.Invitation, "de"))

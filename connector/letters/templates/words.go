@@ -18,15 +18,18 @@ const months = `(?:January|February|March|April|May|June|July|August|September|O
 
 // rules are tried one after the other; the first match at a place is reported.
 var rules = []rule{
-	{regexp.MustCompile(`(?i)<\s*img\b[^>]*>?|!\[[^\]]*\]|\b(?:cid|data):\S+|\btracking\b`), "letters have no images and count nobody; remove %s"},
-	{regexp.MustCompile(`(?i)<\s*/?\s*[a-z!][^<>\n]*>`), "a template is plain text, of which the HTML is made; write it without %s"},
+	{regexp.MustCompile(`(?i)<\s*img\b[^>]*>?|!\[[^\]]*\]|\b(?:cid|data):\S+|\btracking\b`),
+		"letters have no images and count nobody; remove %s"},
+	{regexp.MustCompile(`(?i)<\s*/?\s*[a-z!][^<>\n]*>`),
+		"a template is plain text, of which the HTML is made; write it without %s"},
 	{regexp.MustCompile(`(?i)(?:[€£$¥]|\b(?:EUR|GBP|USD|CHF)\b)\s?\d[\d.,]*|\d[\d.,'’]*\s?(?:[€£$¥]|(?:EUR|GBP|USD|CHF|euros?|pounds?|dollars?|franken|francs?)\b)`),
 		"a letter tells no amount, since whoever collects gives notice of it; remove %s"},
 	{regexp.MustCompile(`(?i)\b\d{4}-\d{1,2}-\d{1,2}\b|\b\d{1,2}[./]\d{1,2}[./](?:\d{2,4})?|\b\d{1,2}(?:st|nd|rd|th|er|\.)?\s+(?:of\s+)?` + months + `\b|\b` + months + `\s+\d{1,2}\b|` +
 		`\bon the \d{1,2}(?:st|nd|rd|th)\b|\bam \d{1,2}\.|\ble \d{1,2}(?:er)?\b|` +
 		`\bdue dates?\b|\b(?:debit|collection) dates?\b|\bdates? of (?:the )?(?:debit|collection)\b|\bfälligkeits?(?:datum|termin|tag)?\b|\b(?:einzugs|abbuchungs|lastschrift)(?:datum|termin|tag)\b|\bdates? d[e’'](?: ?prélèvement| ?échéance)`),
 		"a letter tells no day of a debit, since whoever collects gives notice of it; remove %s"},
-	{regexp.MustCompile(`\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{2,4}){3,}\b|\b\d{2}-\d{2}-\d{2}\b`), "a letter holds no bank details; remove %s"},
+	{regexp.MustCompile(`\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{2,4}){3,}\b|\b\d{2}-\d{2}-\d{2}\b`),
+		"a letter holds no bank details; remove %s"},
 	{regexp.MustCompile(`(?i)\b(?:discounts?|special offers?|offers?|for free|free gifts?|gifts?|vouchers?|coupons?|newsletters?|bargains?|act now|limited time|don[’']t miss|buy now|win|` +
 		`rabatte?|angebote?|gutscheine?|gratis|kostenlose[rsnm]?|kostenlos|sonderaktion|schnäppchen|gewinnspiel|jetzt zugreifen|exklusiv|` +
 		`remises?|offres?|promotions?|promo|gratuite?s?|cadeaux?|soldes|bons? d[’']achat|profitez)\b|\d+\s?%`),
@@ -47,7 +50,8 @@ func (r *reader) words() {
 		return
 	}
 	for _, m := range guessed.FindAllStringSubmatchIndex(r.text, -1) {
-		r.problem(m[2], m[3]-m[2], "payersync does not know how people wish to be addressed; write the name alone, without %s", r.text[m[2]:m[3]])
+		r.problem(m[2], m[3]-m[2],
+			"payersync does not know how people wish to be addressed; write the name alone, without %s", r.text[m[2]:m[3]])
 	}
 	plain := action.ReplaceAllStringFunc(r.text, func(s string) string { return strings.Repeat("\x00", len(s)) })
 	r.match(plain, func(at int) int { return at })

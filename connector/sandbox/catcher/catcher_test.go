@@ -82,9 +82,10 @@ func TestLetterIsReadAsItsReaderSeesIt(t *testing.T) {
 	b.must(german, "j@gruen.example")
 	want := []Letter{{
 		Number: 1, ReceivedAt: start, Sender: "books@harbour.example", Recipients: []string{"j@gruen.example"},
-		From: "Bäckerei <books@harbour.example>", To: `"J. Grün" <j@gruen.example>`, Subject: "Bitte bestätigen", MessageID: "<1@harbour.example>",
-		Text: "Grüße: https://pay.example/sign/abc.\nNoch einmal: https://pay.example/sign/abc und <http://b.example/x?y=1>",
-		HTML: "<p>Grüße</p>", Source: []byte(german),
+		From: "Bäckerei <books@harbour.example>", To: `"J. Grün" <j@gruen.example>`, Subject: "Bitte bestätigen",
+		MessageID: "<1@harbour.example>",
+		Text:      "Grüße: https://pay.example/sign/abc.\nNoch einmal: https://pay.example/sign/abc und <http://b.example/x?y=1>",
+		HTML:      "<p>Grüße</p>", Source: []byte(german),
 	}}
 	got := b.Letters("")
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -143,7 +144,8 @@ func TestLettersAreFoundByWhatTheySay(t *testing.T) {
 	b.must(german, "test@harbour.example")
 	b.must(plain("Reminder"), "test@harbour.example")
 	for part, want := range map[string][]int{
-		"": {2, 1}, "GRÜSSE": {}, "grüße": {1}, "reminder": {2}, "TEST@": {2, 1}, "good morning": {2}, "sign/abc": {1}, "nothing": {},
+		"": {2, 1}, "GRÜSSE": {}, "grüße": {1}, "reminder": {2}, "TEST@": {2, 1}, "good morning": {2}, "sign/abc": {1},
+		"nothing": {},
 	} {
 		got := []int{}
 		for _, l := range b.Search(part) {
@@ -237,7 +239,8 @@ func TestEachFaultTellsTheSenderAndKeepsAsItSays(t *testing.T) {
 			}
 			err := b.send(patience, plain("x"), "a@payer.example")
 			if code(err) != tt.code || b.Received() != tt.kept {
-				t.Errorf("the sender was told %d (%v) and %d letters came; want %d and %d", code(err), err, b.Received(), tt.code, tt.kept)
+				t.Errorf("the sender was told %d (%v) and %d letters came; want %d and %d", code(err), err, b.Received(), tt.code,
+					tt.kept)
 			}
 			b.must(plain("y"), "a@payer.example") // a fault that struck as often as it may is over
 			if b.Received() != tt.kept+1 {
@@ -264,11 +267,16 @@ func TestFaultsStrikeWhomAndWhenTheySay(t *testing.T) {
 		to    []string // one letter each
 		codes []int
 	}{
-		{"one recipient", Fault{Kind: Refused, Recipient: "A@payer.example"}, []string{"a@payer.example", "b@payer.example", "a@payer.example"}, []int{550, 250, 550}},
-		{"one recipient's letter", Fault{Kind: LetterDeferred, Recipient: "b@payer.example"}, []string{"a@payer.example", "b@payer.example"}, []int{250, 452}},
-		{"the first let pass", Fault{Kind: Deferred, Skip: 2}, []string{"a@x.example", "b@x.example", "c@x.example"}, []int{250, 250, 451}},
-		{"every other", Fault{Kind: LetterRefused, Every: 2}, []string{"a@x.example", "b@x.example", "c@x.example", "d@x.example"}, []int{250, 554, 250, 554}},
-		{"twice", Fault{Kind: Deferred, Count: 2}, []string{"a@x.example", "b@x.example", "c@x.example"}, []int{451, 451, 250}},
+		{"one recipient", Fault{Kind: Refused, Recipient: "A@payer.example"},
+			[]string{"a@payer.example", "b@payer.example", "a@payer.example"}, []int{550, 250, 550}},
+		{"one recipient's letter", Fault{Kind: LetterDeferred, Recipient: "b@payer.example"},
+			[]string{"a@payer.example", "b@payer.example"}, []int{250, 452}},
+		{"the first let pass", Fault{Kind: Deferred, Skip: 2}, []string{"a@x.example", "b@x.example", "c@x.example"},
+			[]int{250, 250, 451}},
+		{"every other", Fault{Kind: LetterRefused, Every: 2},
+			[]string{"a@x.example", "b@x.example", "c@x.example", "d@x.example"}, []int{250, 554, 250, 554}},
+		{"twice", Fault{Kind: Deferred, Count: 2}, []string{"a@x.example", "b@x.example", "c@x.example"},
+			[]int{451, 451, 250}},
 	} {
 		b := serve(t, Options{})
 		b.Inject(tt.fault)
@@ -287,15 +295,17 @@ func TestFaultsStrikeWhomAndWhenTheySay(t *testing.T) {
 func TestAFaultIsReadAsItIsWritten(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]Fault{
-		"refused, recipient=ada@payer.example,count=1,code=553": {Kind: Refused, Recipient: "ada@payer.example", Count: 1, Code: 553},
-		"slow,skip=1,every=2,delay=2s":                          {Kind: Slow, Skip: 1, Every: 2, Delay: 2 * time.Second},
-		"silent":                                                {Kind: Silent},
+		"refused, recipient=ada@payer.example,count=1,code=553": {Kind: Refused, Recipient: "ada@payer.example", Count: 1,
+			Code: 553},
+		"slow,skip=1,every=2,delay=2s": {Kind: Slow, Skip: 1, Every: 2, Delay: 2 * time.Second},
+		"silent":                       {Kind: Silent},
 	} {
 		if got, err := ParseFault(text); err != nil || got != want {
 			t.Errorf("%q: got %+v, %v", text, got, err)
 		}
 	}
-	for _, bad := range []string{"", "flood", "refused,count=x", "refused,count=-1", "slow,delay=long", "refused,cuont=1", "refused,", "slow,code=550"} {
+	for _, bad := range []string{"", "flood", "refused,count=x", "refused,count=-1", "slow,delay=long", "refused,cuont=1",
+		"refused,", "slow,code=550"} {
 		if got, err := ParseFault(bad); err == nil {
 			t.Errorf("%q is taken as %+v", bad, got)
 		}
@@ -304,7 +314,8 @@ func TestAFaultIsReadAsItIsWritten(t *testing.T) {
 
 func TestFaultsThatCannotWorkAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, f := range []Fault{{}, {Kind: "flood"}, {Kind: Refused, Code: 450}, {Kind: Slow, Code: 550}, {Kind: Refused, Skip: -1}, {Kind: Slow, Delay: -1}} {
+	for _, f := range []Fault{{}, {Kind: "flood"}, {Kind: Refused, Code: 450}, {Kind: Slow, Code: 550},
+		{Kind: Refused, Skip: -1}, {Kind: Slow, Delay: -1}} {
 		if err := f.Validate(); err == nil {
 			t.Errorf("%+v passes", f)
 		}

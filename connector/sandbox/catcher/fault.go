@@ -54,7 +54,8 @@ func (f Fault) Validate() error {
 	}
 	first := map[FaultKind]int{Refused: 5, LetterRefused: 5, Deferred: 4, LetterDeferred: 4}[f.Kind]
 	if f.Code != 0 && f.Code/100 != first {
-		errs = append(errs, fmt.Errorf("mail fault %s cannot answer %d: 4xx is for what is deferred, 5xx for what is refused", f.Kind, f.Code))
+		errs = append(errs, fmt.Errorf("mail fault %s cannot answer %d: 4xx is for what is deferred, 5xx for what is refused",
+			f.Kind, f.Code))
 	}
 	if f.Skip < 0 || f.Every < 0 || f.Count < 0 || f.Delay < 0 {
 		errs = append(errs, errors.New("a number of the mail fault is negative: use 0 or more"))
@@ -129,7 +130,8 @@ func (c *Catcher) strike(letter bool, recipients ...string) Fault {
 }
 
 func (f Fault) concerns(recipients []string) bool {
-	return f.Recipient == "" || slices.ContainsFunc(recipients, func(r string) bool { return strings.EqualFold(r, f.Recipient) })
+	return f.Recipient == "" ||
+		slices.ContainsFunc(recipients, func(r string) bool { return strings.EqualFold(r, f.Recipient) })
 }
 
 func (in *injection) strikes() bool {

@@ -57,7 +57,8 @@ func read(source []byte) Letter {
 	if err != nil {
 		return l
 	}
-	for into, name := range map[*string]string{&l.From: "From", &l.To: "To", &l.Subject: "Subject", &l.MessageID: "Message-Id"} {
+	for into, name := range map[*string]string{&l.From: "From", &l.To: "To", &l.Subject: "Subject",
+		&l.MessageID: "Message-Id"} {
 		*into = m.Header.Get(name)
 		if decoded, err := words.DecodeHeader(*into); err == nil {
 			*into = decoded

@@ -23,7 +23,8 @@ func Clock(path string) (set func(off time.Duration) error, err error) {
 	name := databases.of[resolved(path)]
 	databases.mu.Unlock()
 	run := func(statement string) error {
-		return ExecuteAt(fmt.Sprintf("host=127.0.0.1 port=%d user=postgres dbname=%s sslmode=disable", s.port, name), statement)
+		return ExecuteAt(fmt.Sprintf("host=127.0.0.1 port=%d user=postgres dbname=%s sslmode=disable", s.port, name),
+			statement)
 	}
 	set = func(off time.Duration) error {
 		return run(fmt.Sprintf("UPDATE public.clock SET off = '%d ms'", off.Milliseconds()))

@@ -240,7 +240,9 @@ func AskAt(dsn, account, query string) (value string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err = conn.Exec(ctx, "SELECT set_config('payersync.account', (SELECT account_id::text FROM main.accounts WHERE name = $1), false)", account); err == nil {
+	if _, err = conn.Exec(ctx,
+		"SELECT set_config('payersync.account', (SELECT account_id::text FROM main.accounts WHERE name = $1), false)",
+		account); err == nil {
 		err = conn.QueryRow(ctx, "SELECT ("+query+")::text").Scan(&value)
 	}
 	return value, errors.Join(err, conn.Close(ctx))

@@ -60,7 +60,8 @@ func NewPair() (*Pair, error) {
 // New returns the address of a new database without tables. The address names both servers and
 // means the one that accepts writes.
 func (p *Pair) New() (dsn string, err error) {
-	return fmt.Sprintf("host=127.0.0.1,127.0.0.1 port=%d,%d user=ledger dbname=ledger sslmode=disable", p.primary.port, p.standby.port),
+	return fmt.Sprintf("host=127.0.0.1,127.0.0.1 port=%d,%d user=ledger dbname=ledger sslmode=disable", p.primary.port,
+			p.standby.port),
 		p.primary.manage("CREATE DATABASE ledger OWNER ledger")
 }
 

@@ -33,7 +33,8 @@ func (s *running) dsn(database string) string {
 
 // manage runs a statement as the server's own role.
 func (s *running) manage(statement string) error {
-	return ExecuteAt(fmt.Sprintf("host=127.0.0.1 port=%d user=postgres dbname=postgres sslmode=disable", s.port), statement)
+	return ExecuteAt(fmt.Sprintf("host=127.0.0.1 port=%d user=postgres dbname=postgres sslmode=disable", s.port),
+		statement)
 }
 
 // serve sets the server up, reports when it answers, and stops it after any end of the test binary.
@@ -103,7 +104,8 @@ func begin(text string, ports ...int) (*script, error) {
 	for _, port := range ports {
 		args = append(args, strconv.Itoa(port))
 	}
-	cmd := exec.CommandContext(context.Background(), "sh", append(args, filepath.Dir(initdb))...) // it ends with the test binary
+	// it ends with the test binary
+	cmd := exec.CommandContext(context.Background(), "sh", append(args, filepath.Dir(initdb))...)
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if os.Geteuid() == 0 { // a database server refuses to run as root

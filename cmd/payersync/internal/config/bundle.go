@@ -178,7 +178,8 @@ func removeLeft(path string) (was bool, err error) {
 // places are the possible parents of such a folder, the best first; the last is the system's for temporary
 // files.
 func places(runtime string) (out []string) {
-	out = connector.Filter([]string{runtime, "/dev/shm"}, func(place string) bool { return place != "" && privatePlace(place) })
+	out = connector.Filter([]string{runtime, "/dev/shm"},
+		func(place string) bool { return place != "" && privatePlace(place) })
 	return append(out, "")
 }
 

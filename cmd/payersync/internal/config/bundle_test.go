@@ -13,7 +13,8 @@ import (
 
 func TestAnAccountsFilesComeBackAsTheyWereForTheirUserAlone(t *testing.T) {
 	t.Parallel()
-	files := map[string]string{"account.yaml": accountFile, "mapping.yaml": "version: 1\n", "secrets/deep/billing": "hunter2", "empty": ""}
+	files := map[string]string{"account.yaml": accountFile, "mapping.yaml": "version: 1\n",
+		"secrets/deep/billing": "hunter2", "empty": ""}
 	from := folder(t, files)
 	for _, left := range []string{".git/config", ".env", "secrets/.swp"} {
 		path := filepath.Join(from, left)
@@ -83,8 +84,9 @@ func TestWhatIsNoFileOfAnAccountIsRefused(t *testing.T) {
 		make func(path string) error
 		says string
 	}{
-		"a link":       {func(path string) error { return os.Symlink("/etc/hostname", path) }, "secret is no ordinary file"},
-		"a large file": {func(path string) error { return os.WriteFile(path, make([]byte, maxBundleFile+1), 0o600) }, "secret is too large"},
+		"a link": {func(path string) error { return os.Symlink("/etc/hostname", path) }, "secret is no ordinary file"},
+		"a large file": {func(path string) error { return os.WriteFile(path, make([]byte, maxBundleFile+1), 0o600) },
+			"secret is too large"},
 	} {
 		dir := folder(t, map[string]string{"account.yaml": accountFile})
 		if err := tt.make(filepath.Join(dir, "secret")); err != nil {
@@ -94,7 +96,8 @@ func TestWhatIsNoFileOfAnAccountIsRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := ReadBundle(filepath.Join(t.TempDir(), "none")); err == nil || !strings.Contains(err.Error(), "name the folder") {
+	if _, err := ReadBundle(filepath.Join(t.TempDir(), "none")); err == nil ||
+		!strings.Contains(err.Error(), "name the folder") {
 		t.Errorf("no folder: %v", err)
 	}
 }
@@ -122,7 +125,8 @@ func TestFilesThatAProcessLeftWhichWasKilledAreRemoved(t *testing.T) {
 	if n, err := RemoveLeft(runtime); n < 1 || err != nil { // more, where other tests of this machine were killed
 		t.Errorf("%d were removed, %v", n, err)
 	}
-	for path, stays := range map[string]bool{living.Path: true, filepath.Join(living.Path, "secrets", "billing"): true, killed.Path: false, other: true, link: true} {
+	for path, stays := range map[string]bool{living.Path: true, filepath.Join(living.Path, "secrets", "billing"): true,
+		killed.Path: false, other: true, link: true} {
 		if _, err := os.Lstat(path); (err == nil) != stays {
 			t.Errorf("%s stays: %t", path, !stays)
 		}

@@ -71,7 +71,8 @@ func (c *Config) Client(o transport.Options) *transport.Client {
 func (c *Config) Reach() (r connector.Reach) {
 	if c.Node != nil {
 		r.PublicOnly = true
-		r.Also = append(r.Also, connector.Map(c.Node.Accounts.Networks, func(n Network) netip.Prefix { return netip.Prefix(n) })...)
+		r.Also = append(r.Also, connector.Map(c.Node.Accounts.Networks,
+			func(n Network) netip.Prefix { return netip.Prefix(n) })...)
 	}
 	return r
 }
@@ -325,18 +326,22 @@ func (r Retention) Limits() state.Retention {
 // defaults holds the values of missing keys; the dialect's defaults are its profile's.
 func defaults() Config {
 	return Config{
-		Ledger:    Ledger{Path: "payersync.db", KeyFile: "payersync.key"},
-		Billing:   Billing{Profile: "standard", AuthURL: "/oauth2/token", RatePerSecond: 5, MaxInFlight: 8, Timeout: Duration(30 * time.Second)},
-		Adoption:  "propose",
-		Lookup:    Lookup{MaxAge: Duration(24 * time.Hour), Quarantine: Duration(15 * time.Minute)},
-		Guards:    Guards{FirstMatching: true, MaxChanges: Limit{Percent: 5}, MaxChangesFloor: 10, MaxCreates: 20, MaxIdentity: Limit{Percent: 2}, MaxMissing: Limit{Percent: 10}, MaxHolds: Limit{Percent: 10}},
-		Schedules: Schedules{Sweep: "7 * * * *", Backup: "30 3 * * *", Retention: "40 3 * * *", Duplicates: "50 3 * * *", Writeback: "12,42 * * * *", KeepAlive: "15 4 * * *", Letters: "*/5 * * * *"},
+		Ledger: Ledger{Path: "payersync.db", KeyFile: "payersync.key"},
+		Billing: Billing{Profile: "standard", AuthURL: "/oauth2/token", RatePerSecond: 5, MaxInFlight: 8,
+			Timeout: Duration(30 * time.Second)},
+		Adoption: "propose",
+		Lookup:   Lookup{MaxAge: Duration(24 * time.Hour), Quarantine: Duration(15 * time.Minute)},
+		Guards: Guards{FirstMatching: true, MaxChanges: Limit{Percent: 5}, MaxChangesFloor: 10, MaxCreates: 20,
+			MaxIdentity: Limit{Percent: 2}, MaxMissing: Limit{Percent: 10}, MaxHolds: Limit{Percent: 10}},
+		Schedules: Schedules{Sweep: "7 * * * *", Backup: "30 3 * * *", Retention: "40 3 * * *", Duplicates: "50 3 * * *",
+			Writeback: "12,42 * * * *", KeepAlive: "15 4 * * *", Letters: "*/5 * * * *"},
 		Retention: Retention{WebhookBodies: 30, ChangeDetails: 400},
 		Backup:    Backup{Keep: 14},
 		Server: Server{
 			Webhooks:       "127.0.0.1:8080",
 			TrustedProxies: []Network{Network(netip.MustParsePrefix("127.0.0.0/8")), Network(netip.MustParsePrefix("::1/128"))},
-			Limits:         ServerLimits{Connections: 2048, RefusedPerClient: 500, MaxBody: 256 << 10, ReadTimeout: Duration(10 * time.Second)},
+			Limits: ServerLimits{Connections: 2048, RefusedPerClient: 500, MaxBody: 256 << 10,
+				ReadTimeout: Duration(10 * time.Second)},
 		},
 		Pages:   Pages{Approve: "operator"},
 		Letters: defaultLetters(),
@@ -384,7 +389,8 @@ func Parse(path string, data []byte, exposed fs.FileMode, getenv func(string) (s
 }
 
 // parse is Parse with defaults in start for missing keys.
-func parse(path string, data []byte, exposed fs.FileMode, getenv func(string) (string, bool), start Config) (*Config, error) {
+func parse(path string, data []byte, exposed fs.FileMode, getenv func(string) (string, bool), start Config) (*Config,
+	error) {
 	if err := refuseRemoved(filepath.Base(path), data, usage.RemovedKeys); err != nil {
 		return nil, err
 	}

@@ -88,10 +88,12 @@ func TestAWholeConfigurationIsLoaded(t *testing.T) {
 		t.Errorf("ledger.path = %s, want %s", got.Ledger.Path, want)
 	}
 	conn := got.Connections[0]
-	if conn.Source.CSV.Path != filepath.Join(dir, "customers.csv") || conn.Mapping != filepath.Join(dir, "mapping.yaml") || conn.Schedule != "*/15 * * * *" {
+	if conn.Source.CSV.Path != filepath.Join(dir, "customers.csv") || conn.Mapping != filepath.Join(dir, "mapping.yaml") ||
+		conn.Schedule != "*/15 * * * *" {
 		t.Errorf("connection = %+v", conn)
 	}
-	if got.Billing.ClientSecret.Expose() != "hunter2-secret" || got.Billing.Webhook.Signature.Secrets[0].Expose() != "hunter2-webhook-secret-of-32-bytes" {
+	if got.Billing.ClientSecret.Expose() != "hunter2-secret" ||
+		got.Billing.Webhook.Signature.Secrets[0].Expose() != "hunter2-webhook-secret-of-32-bytes" {
 		t.Error("the secrets were not resolved")
 	}
 	if diff := cmp.Diff(billing.Standard(), got.Billing.Dialect.Dialect); diff != "" {
@@ -130,11 +132,13 @@ func TestWhatIsLeftOutHasDefaults(t *testing.T) {
 	want := defaults()
 	want.Billing, want.Connections, want.Files = got.Billing, got.Connections, got.Files
 	if diff := cmp.Diff(want, *got, cmp.AllowUnexported(Secret{}, Source{}),
-		cmp.Comparer(func(a, b Secret) bool { return a == b }), cmp.Comparer(func(a, b connector.Secret) bool { return a == b }),
+		cmp.Comparer(func(a, b Secret) bool { return a == b }),
+		cmp.Comparer(func(a, b connector.Secret) bool { return a == b }),
 		cmp.Comparer(func(a, b Network) bool { return a == b })); diff != "" {
 		t.Errorf("the defaults differ (-want +got):\n%s", diff)
 	}
-	if b := got.Billing; b.Profile != "standard" || b.AuthURL != "/oauth2/token" || b.RatePerSecond != 5 || b.MaxInFlight != 8 || b.Webhook != nil {
+	if b := got.Billing; b.Profile != "standard" || b.AuthURL != "/oauth2/token" || b.RatePerSecond != 5 ||
+		b.MaxInFlight != 8 || b.Webhook != nil {
 		t.Errorf("billing = %+v", b)
 	}
 	if time.Duration(got.Lookup.MaxAge) != 24*time.Hour || time.Duration(got.Lookup.Quarantine) != 15*time.Minute {
@@ -183,7 +187,8 @@ func TestEventPathsOverrideTheirDefaultsOneByOne(t *testing.T) {
 
 func TestLimitsAreNumbersOrPercentages(t *testing.T) {
 	t.Parallel()
-	tests := map[string]Limit{"20": {Count: 20}, "0": {}, "5%": {Percent: 5}, "'2.5 %'": {Percent: 2.5}, "100%": {Percent: 100}}
+	tests := map[string]Limit{"20": {Count: 20}, "0": {}, "5%": {Percent: 5}, "'2.5 %'": {Percent: 2.5},
+		"100%": {Percent: 100}}
 	for text, want := range tests {
 		if got := load(t, minimal+"guards: {max_changes: "+text+"}\n").Guards.MaxChanges; got != want {
 			t.Errorf("%s = %+v, want %+v", text, got, want)
@@ -243,7 +248,8 @@ func TestAPrintedConfigurationShowsNoSecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{fmt.Sprintf("%v %+v %#v", cfg, *cfg, *cfg), fmt.Sprintf("%+v", cfg.Billing), string(encoded)} {
+	for _, text := range []string{fmt.Sprintf("%v %+v %#v", cfg, *cfg, *cfg), fmt.Sprintf("%+v", cfg.Billing),
+		string(encoded)} {
 		if strings.Contains(text, "hunter2") {
 			t.Errorf("a secret is printed: %s", text)
 		}
@@ -261,7 +267,8 @@ func TestAMissingConfigurationSaysWhatToDo(t *testing.T) {
 
 func TestTheShippedConfigurationsLoad(t *testing.T) {
 	t.Parallel()
-	for _, file := range []string{"../../../../configs/quickstart/payersync.yaml", "../../../../configs/quickstart/production.yaml", "../../../../configs/payersync.example.yaml"} {
+	for _, file := range []string{"../../../../configs/quickstart/payersync.yaml",
+		"../../../../configs/quickstart/production.yaml", "../../../../configs/payersync.example.yaml"} {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -297,7 +304,8 @@ func TestTheSchemaOffersOnlyValuesThatTheDialectAllows(t *testing.T) {
 	for key, property := range schema.Properties.Billing.Properties.Dialect.Properties {
 		for _, value := range property.Enum {
 			checked++
-			yaml := strings.Replace(minimal, "billing:\n", fmt.Sprintf("billing:\n  api_token: a literal\n  dialect: {%s: %s}\n", key, value), 1)
+			yaml := strings.Replace(minimal, "billing:\n",
+				fmt.Sprintf("billing:\n  api_token: a literal\n  dialect: {%s: %s}\n", key, value), 1)
 			if _, err := Parse("payersync.yaml", []byte(yaml), 0, environment); err != nil {
 				t.Errorf("%s: %s:\n%v", key, value, err)
 			}
@@ -310,7 +318,8 @@ func TestTheSchemaOffersOnlyValuesThatTheDialectAllows(t *testing.T) {
 
 func TestASecretThatCannotBeReadIsReportedTogetherWithUnknownKeys(t *testing.T) {
 	t.Parallel()
-	yaml := strings.Replace(minimal, "  client_secret: a literal\n", "  rate_per_sekond: 3\n  client_secret: file:no/secret\n", 1)
+	yaml := strings.Replace(minimal, "  client_secret: a literal\n",
+		"  rate_per_sekond: 3\n  client_secret: file:no/secret\n", 1)
 	_, err := Parse("payersync.yaml", []byte(yaml), 0, environment)
 	for _, told := range []string{"rate_per_sekond", "the file no/secret cannot be read"} {
 		if err == nil || !strings.Contains(err.Error(), told) {

@@ -102,7 +102,8 @@ func (c *check) letters() {
 	c.lettersSender(at, l)
 	for i, h := range l.LinkHosts {
 		if !linkHost.MatchString(h) {
-			c.report(at.Key("link_hosts").Index(i), "%s is the name of a host alone, for example pay.example.com", at.Key("link_hosts").Index(i))
+			c.report(at.Key("link_hosts").Index(i), "%s is the name of a host alone, for example pay.example.com",
+				at.Key("link_hosts").Index(i))
 		}
 	}
 	c.lettersTimes(at, l)
@@ -151,7 +152,8 @@ func (c *check) lettersSMTP(at strict.Path, s *LettersSMTP) {
 	c.resolve(at.Key("password"), &s.Password)
 	signsIn, password := c.doc.Node(at.Key("user")) != nil, c.doc.Node(at.Key("password")) != nil
 	switch {
-	case !linkHost.MatchString(s.Host) && net.ParseIP(s.Host) == nil || strings.Contains(s.Host, ":") && net.ParseIP(s.Host) == nil:
+	case !linkHost.MatchString(s.Host) && net.ParseIP(s.Host) == nil || strings.Contains(s.Host, ":") &&
+		net.ParseIP(s.Host) == nil:
 		c.report(at.Key("host"), "%s is the name of the mail server alone, for example smtp.example.com; its port has a key of its own", at.Key("host"))
 	case isLinkLocal(s.Host):
 		c.report(at.Key("host"), linkLocal, at.Key("host"))
@@ -183,12 +185,14 @@ func (c *check) lettersSender(at strict.Path, l *Letters) {
 		c.address(at.Key("reply_to"), &l.ReplyTo)
 	}
 	const longest = 400
-	if strings.ContainsFunc(strings.TrimSpace(l.Legal), func(r rune) bool { return r < ' ' }) || len([]rune(l.Legal)) > longest {
+	if strings.ContainsFunc(strings.TrimSpace(l.Legal), func(r rune) bool { return r < ' ' }) ||
+		len([]rune(l.Legal)) > longest {
 		c.report(at.Key("legal"), "letters.legal is one line of %d characters at most", longest)
 	}
 	for i, code := range l.Languages {
 		if tag, err := language.Parse(code); err != nil || tag == language.Und {
-			c.report(at.Key("languages").Index(i), "%s is no code of a language, as en or de-AT are", at.Key("languages").Index(i))
+			c.report(at.Key("languages").Index(i), "%s is no code of a language, as en or de-AT are",
+				at.Key("languages").Index(i))
 		} else if slices.Contains(l.Languages[:i], code) {
 			c.report(at.Key("languages").Index(i), "the language %s stands twice; remove one", code)
 		}
@@ -209,7 +213,8 @@ func (c *check) lettersTimes(at strict.Path, l *Letters) {
 		case i > 0 && days < last+apart:
 			c.report(at, "%s is less than %d days after the one before it, and nobody gets two letters so close; write %dd or more", at, apart, last+apart)
 		case days > letters.LongestLadder:
-			c.report(at, "%s is more than %d days after the first letter, when nothing is sent any more; remove it", at, letters.LongestLadder)
+			c.report(at, "%s is more than %d days after the first letter, when nothing is sent any more; remove it", at,
+				letters.LongestLadder)
 		default:
 			last = days
 		}
@@ -243,7 +248,8 @@ func (c *check) connectionLetters() {
 			c.timeZone(at.Key("time_zone"), l.TimeZone)
 		}
 		if l.Language != "" && !slices.Contains(c.config.Letters.Languages, l.Language) {
-			c.report(at.Key("language"), "%s is not in letters.languages, which has %s; add it there", at.Key("language"), strings.Join(c.config.Letters.Languages, ", "))
+			c.report(at.Key("language"), "%s is not in letters.languages, which has %s; add it there", at.Key("language"),
+				strings.Join(c.config.Letters.Languages, ", "))
 		}
 		c.holidays(at.Key("holidays"), l.Holidays)
 	}
@@ -276,7 +282,8 @@ func stepDays(text string) (int, error) {
 // LetterTemplates reads the templates of letters.
 func (c *Config) LetterTemplates() (*templates.Set, error) {
 	l := c.Letters
-	o := templates.Options{ReplyTo: l.ReplyTo, Legal: l.Legal, StopURL: c.StopURL(), LinkHosts: l.LinkHosts, Languages: l.Languages}
+	o := templates.Options{ReplyTo: l.ReplyTo, Legal: l.Legal, StopURL: c.StopURL(), LinkHosts: l.LinkHosts,
+		Languages: l.Languages}
 	if l.From != "" {
 		from, err := netmail.ParseAddress(l.From)
 		if err != nil {
@@ -301,7 +308,8 @@ func (c *Config) MailServer(hello string) *mail.Server {
 	}
 	s := c.Letters.SMTP
 	return &mail.Server{
-		Addr: net.JoinHostPort(s.Host, strconv.Itoa(s.Port)), TLS: mail.Encryption(s.TLS), Username: s.User, Password: s.Password.Secret, HelloName: hello, Reach: c.Reach(),
+		Addr: net.JoinHostPort(s.Host, strconv.Itoa(s.Port)), TLS: mail.Encryption(s.TLS), Username: s.User,
+		Password: s.Password.Secret, HelloName: hello, Reach: c.Reach(),
 	}
 }
 
@@ -312,9 +320,11 @@ func (c *Config) LetterSettings(hello string) (*letters.Settings, error) {
 		l.Journal = c.Ledger.Path + ".letters"
 	}
 	out := &letters.Settings{
-		Sender: letters.Sender(l.Sender), From: l.From, ReplyTo: l.ReplyTo, Legal: l.Legal, LinkHosts: l.LinkHosts, Languages: l.Languages,
-		Language: map[string]string{}, Zones: map[string]*time.Location{}, Holidays: map[string][]letters.Day{},
-		PerMinute: l.PerMinute, PerDay: l.PerDay, Test: c.isTest(), TestTo: l.TestTo, Journal: l.Journal, JournalWithin: l.JournalWithin,
+		Sender: letters.Sender(l.Sender), From: l.From, ReplyTo: l.ReplyTo, Legal: l.Legal, LinkHosts: l.LinkHosts,
+		Languages: l.Languages,
+		Language:  map[string]string{}, Zones: map[string]*time.Location{}, Holidays: map[string][]letters.Day{},
+		PerMinute: l.PerMinute, PerDay: l.PerDay, Test: c.isTest(), TestTo: l.TestTo, Journal: l.Journal,
+		JournalWithin: l.JournalWithin,
 	}
 	if c.Node != nil {
 		out.Node = cmp.Or(hello, "unnamed")

@@ -14,10 +14,12 @@ import (
 
 // metadataNames are the host names of clouds' metadata services, which give out the credentials of their
 // machine.
-var metadataNames = []string{"metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"}
+var metadataNames = []string{"metadata", "metadata.google.internal", "metadata.goog", "instance-data",
+	"instance-data.ec2.internal"}
 
 // metadataAddresses are addresses of these services outside of link-local ranges.
-var metadataAddresses = blocks("100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32", "fd00:ec2::254/128", "fd20:ce::254/128")
+var metadataAddresses = blocks("100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32", "fd00:ec2::254/128",
+	"fd20:ce::254/128")
 
 // carriesIPv4 are the blocks of IPv6 with an IPv4 address in their last four bytes.
 var carriesIPv4 = blocks("::/96", "64:ff9b::/96")
@@ -26,7 +28,8 @@ var carriesIPv4 = blocks("::/96", "64:ff9b::/96")
 // any spelling accepted by a resolver: 169.254.169.254 is also 0xa9fea9fe, 2852039166 and
 // ::ffff:169.254.169.254. It resolves no name.
 func isLinkLocal(host string) bool {
-	host = strings.ReplaceAll(norm.NFKC.String(host), "\u3002", ".") // as HTTP clients read digits and stops of other scripts
+	// as HTTP clients read digits and stops of other scripts
+	host = strings.ReplaceAll(norm.NFKC.String(host), "\u3002", ".")
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	if slices.Contains(metadataNames, host) {
 		return true

@@ -29,7 +29,8 @@ func TestOfManyUnknownKeysTheFirstAreToldAndTheOthersCounted(t *testing.T) {
 			return err
 		},
 	} {
-		if err := read(); err == nil || !strings.Contains(err.Error(), "did you mean") || !strings.Contains(err.Error(), " more") {
+		if err := read(); err == nil || !strings.Contains(err.Error(), "did you mean") ||
+			!strings.Contains(err.Error(), " more") {
 			t.Errorf("%s: it says %.2000v", name, err)
 		}
 	}

@@ -66,7 +66,8 @@ func (n *Node) Secrets() []connector.Secret {
 // Options returns the database as package state takes it. The secrets were resolved.
 func (n *Node) Options() state.ServerOptions {
 	key, _ := parseKEK(n.Ledger.KeyEncryptionKey.Secret) // it was checked when the file was read
-	return state.ServerOptions{Address: n.Ledger.Postgres.Expose(), Owner: n.owner(), Connections: n.Ledger.Connections, KeyEncryptionKey: key}
+	return state.ServerOptions{Address: n.Ledger.Postgres.Expose(), Owner: n.owner(), Connections: n.Ledger.Connections,
+		KeyEncryptionKey: key}
 }
 
 // owner returns the address for migrations; "" for none.
@@ -95,7 +96,8 @@ func nodeDefaults() Node {
 	one := defaults()
 	return Node{
 		Ledger: NodeLedger{Connections: 16},
-		Nodes:  Nodes{OpenAccounts: 200, Workers: Workers{Hooks: 16, Runs: 32, Care: 4}, Slice: Duration(time.Minute), StopWithin: Duration(20 * time.Second)}, Accounts: Accounts{Files: []string{}, Networks: []Network{}},
+		Nodes: Nodes{OpenAccounts: 200, Workers: Workers{Hooks: 16, Runs: 32, Care: 4}, Slice: Duration(time.Minute),
+			StopWithin: Duration(20 * time.Second)}, Accounts: Accounts{Files: []string{}, Networks: []Network{}},
 		Server: one.Server, HTTP: one.HTTP, Log: one.Log,
 	}
 }
@@ -113,7 +115,9 @@ func LoadNode(path string, getenv func(string) (string, bool)) (*Node, error) {
 
 func parseNode(path string, data []byte, exposed fs.FileMode, getenv func(string) (string, bool)) (*Node, error) {
 	name := filepath.Base(path)
-	if err := misplaced(name, data, elsewhere{ofAccount, "is of a single account; move it to " + AccountFile + " in the account's folder, which payersync accounts apply takes, or remove ledger.postgres, if this file is to be the one account and its ledger a file"}); err != nil {
+	if err := misplaced(name, data,
+		elsewhere{ofAccount, "is of a single account; move it to " + AccountFile +
+			" in the account's folder, which payersync accounts apply takes, or remove ledger.postgres, if this file is to be the one account and its ledger a file"}); err != nil {
 		return nil, err
 	}
 	if err := refuseRemoved(name, data, usage.RemovedKeys); err != nil {
@@ -123,7 +127,8 @@ func parseNode(path string, data []byte, exposed fs.FileMode, getenv func(string
 	if doc == nil {
 		return nil, invalid
 	}
-	c := &check{doc: doc, file: path, dir: filepath.Dir(path), exposed: exposed, getenv: getenv, config: &Config{Server: node.Server, HTTP: node.HTTP}}
+	c := &check{doc: doc, file: path, dir: filepath.Dir(path), exposed: exposed, getenv: getenv,
+		config: &Config{Server: node.Server, HTTP: node.HTTP}}
 	c.database(&node.Ledger)
 	c.nodes(node.Nodes)
 	c.folders(node.Accounts.Files)
@@ -140,11 +145,13 @@ func parseNode(path string, data []byte, exposed fs.FileMode, getenv func(string
 // The keys of an account and those of a node: each is refused in the other's file.
 var (
 	ofAccount = []strict.Path{
-		{"billing"}, {"connections"}, {"adoption"}, {"lookup"}, {"guards"}, {"schedules"}, {"retention"}, {"backup"}, {"pages"}, {"alerts"}, {"letters"},
+		{"billing"}, {"connections"}, {"adoption"}, {"lookup"}, {"guards"}, {"schedules"}, {"retention"}, {"backup"},
+		{"pages"}, {"alerts"}, {"letters"},
 		{"ledger", "path"}, {"ledger", "key_file"}, {"server", "admin_url"},
 	}
 	ofNode = []strict.Path{
-		{"ledger"}, {"nodes"}, {"http"}, {"log"}, {"server", "webhooks"}, {"server", "health"}, {"server", "trusted_proxies"}, {"server", "limits"}, {"server", "admin"},
+		{"ledger"}, {"nodes"}, {"http"}, {"log"}, {"server", "webhooks"}, {"server", "health"}, {"server", "trusted_proxies"},
+		{"server", "limits"}, {"server", "admin"},
 		{"server", "admin_tls"}, {"server", "admin_proxies"}, {"server", "metrics"},
 	}
 )
@@ -216,7 +223,8 @@ func (c *check) folders(paths []string) {
 	for i, path := range paths {
 		whole, err := filepath.Abs(c.path(path))
 		if err != nil || strings.TrimSpace(path) == "" {
-			c.report(at.Index(i), "%s is no folder; name one that has a folder for each account, or remove the entry", at.Index(i))
+			c.report(at.Index(i), "%s is no folder; name one that has a folder for each account, or remove the entry",
+				at.Index(i))
 		}
 		paths[i] = whole
 	}
@@ -230,8 +238,10 @@ func LoadAccount(folder string, node *Node, name string, getenv func(string) (st
 	if err != nil {
 		return nil, err
 	}
-	if err := misplaced(AccountFile, data, elsewhere{ofNode, "is the same for all accounts of a machine; it belongs into the configuration of the node, remove it here"},
-		elsewhere{[]strict.Path{{"backup"}, {"schedules", "backup"}}, "is for a ledger file; remove it, and back up the database with the tools of PostgreSQL"}); err != nil {
+	if err := misplaced(AccountFile, data,
+		elsewhere{ofNode, "is the same for all accounts of a machine; it belongs into the configuration of the node, remove it here"},
+		elsewhere{[]strict.Path{{"backup"}, {"schedules", "backup"}},
+			"is for a ledger file; remove it, and back up the database with the tools of PostgreSQL"}); err != nil {
 		return nil, err
 	}
 	start := defaults()
@@ -247,7 +257,8 @@ func (c *check) ownFile(at strict.Path, path string) bool {
 	if c.config.Node == nil || filepath.IsLocal(path) {
 		return true
 	}
-	c.report(at, "%s of account %s leads out of the account's folder; put the file there, and write its path from %s", at, c.config.AccountName, AccountFile)
+	c.report(at, "%s of account %s leads out of the account's folder; put the file there, and write its path from %s", at,
+		c.config.AccountName, AccountFile)
 	return false
 }
 
@@ -275,6 +286,7 @@ func (c *check) dataFile(at strict.Path, path *string) (within connector.Within)
 	if folders == nil {
 		next = "name a folder in accounts.files of the node's configuration, and put it into one of the account's name there"
 	}
-	c.report(at, "%s of account %s is %s, outside the account's folder on this node; %s", at, c.config.AccountName, written, next)
+	c.report(at, "%s of account %s is %s, outside the account's folder on this node; %s", at, c.config.AccountName,
+		written, next)
 	return connector.Within(c.dir)
 }

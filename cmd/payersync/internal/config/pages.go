@@ -111,7 +111,9 @@ func (c *check) adminListener() {
 		t.Cert, t.Key = c.path(t.Cert), c.path(t.Key)
 		c.config.Files = append(c.config.Files, t.Key)
 		if _, exposed, _ := readSecret(t.Key); exposed != 0 {
-			c.report(strict.Path{"server", "admin_tls", "key"}, "other users of this machine may read the file %s (mode %04o), which holds a private key; run chmod 600 %[1]s", t.Key, exposed)
+			c.report(strict.Path{"server", "admin_tls", "key"},
+				"other users of this machine may read the file %s (mode %04o), which holds a private key; run chmod 600 %[1]s",
+				t.Key, exposed)
 		}
 	}
 }
@@ -127,7 +129,8 @@ func (c *check) adminAddress() {
 			c.report(url, "server.admin_url is %s; remove its path", s.AdminURL)
 		}
 	case s.AdminURL != "":
-		if u := c.url(url, s.AdminURL); u != nil && (strings.Trim(u.Path, "/") != "" || s.AdminSecure() != (u.Scheme == "https")) {
+		if u := c.url(url, s.AdminURL); u != nil &&
+			(strings.Trim(u.Path, "/") != "" || s.AdminSecure() != (u.Scheme == "https")) {
 			c.report(url, "server.admin_url is %s; it needs no path, and begins with https:// if server.admin_tls or server.admin_proxies is set, else with http://", s.AdminURL)
 		}
 	case c.config.Node == nil && s.AdminPublic() && s.AdminSecure():
@@ -150,9 +153,11 @@ func (c *check) oidc() {
 		o.Scopes = []string{"email", "profile"}
 	}
 	if strings.TrimSpace(o.RoleClaim) == "" {
-		c.report(at.Key("role_claim"), "pages.oidc.role_claim is blank; name the claim with the user's role, for example groups")
+		c.report(at.Key("role_claim"),
+			"pages.oidc.role_claim is blank; name the claim with the user's role, for example groups")
 	}
 	if len(o.Roles.Viewer)+len(o.Roles.Operator)+len(o.Roles.Admin) == 0 {
-		c.report(at.Key("roles"), "pages.oidc.roles gives nobody a role, so nobody would get in; write, for example: roles: {operator: [accounting], admin: [it]}")
+		c.report(at.Key("roles"),
+			"pages.oidc.roles gives nobody a role, so nobody would get in; write, for example: roles: {operator: [accounting], admin: [it]}")
 	}
 }

@@ -45,7 +45,8 @@ type profiledKeys struct {
 }
 
 // ofProfiles are the keys that are no settings of a profile.
-var ofProfiles = []string{"kind", "full_every", "client_id", "client_secret", "authorize_url", "token_url", "api_key", "api_secret", "profile", "tenant", "base_url", "page_size"}
+var ofProfiles = []string{"kind", "full_every", "client_id", "client_secret", "authorize_url", "token_url", "api_key",
+	"api_secret", "profile", "tenant", "base_url", "page_size"}
 
 // UnmarshalYAML reads the keys. Those that are not common to all profiles are settings of the profile.
 func (p *Profiled) UnmarshalYAML(node *yaml.Node) error {
@@ -53,7 +54,8 @@ func (p *Profiled) UnmarshalYAML(node *yaml.Node) error {
 	if err := node.Decode(&keys); err != nil {
 		return err
 	}
-	*p = Profiled{Profile: keys.Profile, Tenant: keys.Tenant, BaseURL: keys.BaseURL, PageSize: keys.PageSize, Settings: map[string]string{}}
+	*p = Profiled{Profile: keys.Profile, Tenant: keys.Tenant, BaseURL: keys.BaseURL, PageSize: keys.PageSize,
+		Settings: map[string]string{}}
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		if name := node.Content[i].Value; !slices.Contains(ofProfiles, name) {
 			p.Settings[name] = node.Content[i+1].Value
@@ -163,7 +165,8 @@ func profiledKinds() []sourceKind {
 	out := []sourceKind{{name: KindHTTP, own: profiledKeys{}, full: true}}
 	for _, name := range Profiles() {
 		head := profileHeads()[name]
-		out = append(out, sourceKind{name: name, own: profiledKeys{}, oauth: strings.HasPrefix(head.Auth.Kind, "oauth2-"), full: true, profile: &head})
+		out = append(out, sourceKind{name: name, own: profiledKeys{}, oauth: strings.HasPrefix(head.Auth.Kind, "oauth2-"),
+			full: true, profile: &head})
 	}
 	return out
 }

@@ -33,7 +33,8 @@ func TestTheProxyIsReadAndItsPasswordIsASecret(t *testing.T) {
 			t.Errorf("of %s it says %v", yaml, err)
 		}
 	}
-	_, err := Parse("payersync.yaml", []byte(minimal+"http: {proxy: \"http://me:hush@proxy.test:3128\"}\n"), 0o644, environment)
+	_, err := Parse("payersync.yaml", []byte(minimal+"http: {proxy: \"http://me:hush@proxy.test:3128\"}\n"), 0o644,
+		environment)
 	if err == nil || !strings.Contains(err.Error(), "http.proxy is a secret") {
 		t.Errorf("others may read it: %v", err)
 	}
@@ -41,7 +42,9 @@ func TestTheProxyIsReadAndItsPasswordIsASecret(t *testing.T) {
 
 func TestAChoiceThatMayBeWrittenInTwoWaysIsListedOnce(t *testing.T) {
 	t.Parallel()
-	_, err := Parse("payersync.yaml", []byte(strings.Replace(minimal, "billing:\n", "billing:\n  dialect: {list: {first_page: later}}\n", 1)), 0, environment)
+	_, err := Parse("payersync.yaml",
+		[]byte(strings.Replace(minimal, "billing:\n", "billing:\n  dialect: {list: {first_page: later}}\n", 1)), 0,
+		environment)
 	if err == nil || !strings.Contains(err.Error(), "auto, 0, 1") || strings.Contains(err.Error(), "0, 1, 0, 1") {
 		t.Errorf("it says %v", err)
 	}

@@ -12,16 +12,20 @@ func (c *Config) KeepUntilRestart(running *Config) (keys []string) {
 		key       string
 		own, kept *string
 	}{
-		{"ledger.path", &c.Ledger.Path, &running.Ledger.Path}, {"ledger.key_file", &c.Ledger.KeyFile, &running.Ledger.KeyFile},
-		{"server.webhooks", &c.Server.Webhooks, &running.Server.Webhooks}, {"server.health", &c.Server.Health, &running.Server.Health},
-		{"server.admin", &c.Server.Admin, &running.Server.Admin}, {"server.metrics", &c.Server.Metrics, &running.Server.Metrics},
+		{"ledger.path", &c.Ledger.Path, &running.Ledger.Path},
+		{"ledger.key_file", &c.Ledger.KeyFile, &running.Ledger.KeyFile},
+		{"server.webhooks", &c.Server.Webhooks, &running.Server.Webhooks},
+		{"server.health", &c.Server.Health, &running.Server.Health},
+		{"server.admin", &c.Server.Admin, &running.Server.Admin},
+		{"server.metrics", &c.Server.Metrics, &running.Server.Metrics},
 	} {
 		if *s.own != *s.kept {
 			*s.own, keys = *s.kept, append(keys, s.key)
 		}
 	}
 	own, kept := &c.Server, running.Server
-	if own.AdminURL != kept.AdminURL || !slices.Equal(own.AdminProxies, kept.AdminProxies) || !reflect.DeepEqual(own.AdminTLS, kept.AdminTLS) {
+	if own.AdminURL != kept.AdminURL || !slices.Equal(own.AdminProxies, kept.AdminProxies) ||
+		!reflect.DeepEqual(own.AdminTLS, kept.AdminTLS) {
 		own.AdminURL, own.AdminProxies, own.AdminTLS = kept.AdminURL, kept.AdminProxies, kept.AdminTLS
 		keys = append(keys, "server.admin_url, admin_tls or admin_proxies")
 	}

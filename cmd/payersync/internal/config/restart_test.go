@@ -14,7 +14,8 @@ func TestWhatAProcessKeepsForItsLifeIsKeptAndNamed(t *testing.T) {
 		"ledger.path": "ledger: {path: /data/other.db}", "ledger.key_file": "ledger: {key_file: /data/other.key}",
 		"server.webhooks": `server: {webhooks: "127.0.0.1:8099"}`, "server.health": `server: {health: "127.0.0.1:8099"}`,
 		"server.admin": `server: {admin: "127.0.0.1:8099"}`, "server.metrics": `server: {metrics: "127.0.0.1:8099"}`,
-		"server.trusted_proxies": "server: {trusted_proxies: []}", "server.limits.connections": "server: {limits: {connections: 17}}",
+		"server.trusted_proxies":     "server: {trusted_proxies: []}",
+		"server.limits.connections":  "server: {limits: {connections: 17}}",
 		"server.limits.read_timeout": "server: {limits: {read_timeout: 2s}}",
 	} {
 		changed := load(t, minimal+yaml+"\n")
@@ -25,7 +26,8 @@ func TestWhatAProcessKeepsForItsLifeIsKeptAndNamed(t *testing.T) {
 			t.Errorf("%s is not kept as it was", key)
 		}
 	}
-	for _, yaml := range []string{"server: {limits: {max_body: 8192, refused_per_client: 3}}", "log: {level: debug}", `schedules: {sweep: "1 * * * *"}`, "guards: {max_creates: 1}", `http: {proxy: "http://127.0.0.1:3128"}`} {
+	for _, yaml := range []string{"server: {limits: {max_body: 8192, refused_per_client: 3}}", "log: {level: debug}",
+		`schedules: {sweep: "1 * * * *"}`, "guards: {max_creates: 1}", `http: {proxy: "http://127.0.0.1:3128"}`} {
 		changed := load(t, minimal+yaml+"\n")
 		if got := changed.KeepUntilRestart(running); len(got) > 0 || reflect.DeepEqual(changed, running) {
 			t.Errorf("of %s, which takes effect at once, it names %q, or it is not kept", yaml, got)

@@ -19,9 +19,10 @@ import (
 // Fixed values: an operator's wrong value would be unsafe or only slow.
 const (
 	probeAfter = 15 * time.Minute // the age of the last list above which a create searches again
-	overlap    = 5 * time.Minute  // how far a reading position is set back (accounting/README.md#the-position-is-the-start-of-the-run)
-	grace      = 20 * time.Second // how long requests in flight may finish after an interruption
-	perSlot    = 8                // changes worked on for each request in flight: the others wait for the ledger
+	// how far a reading position is set back (accounting/README.md#the-position-is-the-start-of-the-run)
+	overlap = 5 * time.Minute
+	grace   = 20 * time.Second // how long requests in flight may finish after an interruption
+	perSlot = 8                // changes worked on for each request in flight: the others wait for the ledger
 )
 
 // BillingConsent is the billing service's name in payersync connect, and AuthorizationCode its
@@ -56,7 +57,8 @@ func (c *Config) RunSettings() syncer.Settings {
 		Guards: syncer.Guards{
 			MaxChanges: syncer.Limit(g.MaxChanges), MaxChangesFloor: g.MaxChangesFloor,
 			MaxCreates: g.MaxCreates, MaxBlanks: g.MaxBlanks, MaxIdentity: syncer.Limit(g.MaxIdentity),
-			MaxMissing: syncer.Limit(g.MaxMissing), MaxHolds: syncer.Limit(g.MaxHolds), HoldOnlyAbove: g.HoldOnlyAbove, FirstMatching: g.FirstMatching, SameBooks: true,
+			MaxMissing: syncer.Limit(g.MaxMissing), MaxHolds: syncer.Limit(g.MaxHolds), HoldOnlyAbove: g.HoldOnlyAbove,
+			FirstMatching: g.FirstMatching, SameBooks: true,
 		},
 	}
 }
@@ -97,13 +99,15 @@ func (c *Config) Secrets() []connector.Secret {
 func (c *Config) Account() state.Account {
 	address := c.Billing.BaseURL
 	if u, err := url.Parse(address); err == nil {
-		address = strings.TrimSuffix(u.Host, map[string]string{"https": ":443", "http": ":80"}[u.Scheme]) + path.Clean("/"+u.Path)
+		address = strings.TrimSuffix(u.Host, map[string]string{"https": ":443", "http": ":80"}[u.Scheme]) +
+			path.Clean("/"+u.Path)
 	}
 	known := c.Billing.ClientID
 	if c.Billing.Dialect.APIAuth == "static" {
 		known = c.Billing.APIToken
 	}
-	return state.Account{Address: strings.ToLower(strings.TrimSuffix(address, "/")), Credentials: shortHash(known.Expose())}
+	return state.Account{Address: strings.ToLower(strings.TrimSuffix(address, "/")),
+		Credentials: shortHash(known.Expose())}
 }
 
 // NoCredentials is the stored hash of an account reached with a token in earlier versions.

@@ -86,7 +86,8 @@ func (s *Source) UnmarshalYAML(node *yaml.Node) error {
 	if err := node.Decode(&s.SourceKeys); err != nil {
 		return err
 	}
-	own := map[string]any{KindCSV: &s.CSV, KindXero: &s.Xero, KindQuickBooks: &s.QuickBooks, KindTryton: &s.Tryton, KindSQL: &s.SQL}
+	own := map[string]any{KindCSV: &s.CSV, KindXero: &s.Xero, KindQuickBooks: &s.QuickBooks, KindTryton: &s.Tryton,
+		KindSQL: &s.SQL}
 	if into, ok := own[s.Kind]; ok {
 		return node.Decode(into)
 	}
@@ -200,7 +201,8 @@ func (s *Source) check() error {
 
 // secrets returns the secrets of the source, for masking.
 func (s *Source) secrets() []connector.Secret {
-	return []connector.Secret{s.ClientID.Secret, s.ClientSecret.Secret, s.APIKey.Secret, s.APISecret.Secret, s.Tryton.Password, s.SQL.Password}
+	return []connector.Secret{s.ClientID.Secret, s.ClientSecret.Secret, s.APIKey.Secret, s.APISecret.Secret,
+		s.Tryton.Password, s.SQL.Password}
 }
 
 // Consents reports whether a person's consent is needed to read the source.
@@ -238,14 +240,16 @@ func (s *Source) Open(d SourceDeps) (accounting.Source, error) {
 	case KindXero:
 		return xero.New(s.Xero, xero.Deps{HTTP: d.HTTP, Token: d.Token, Limiter: d.Limiter, Proof: d.Proof, Now: d.Now})
 	case KindQuickBooks:
-		return quickbooks.New(s.QuickBooks, quickbooks.Deps{HTTP: d.HTTP, Token: d.Token, Limiter: d.Limiter, Proof: d.Proof, Now: d.Now})
+		return quickbooks.New(s.QuickBooks,
+			quickbooks.Deps{HTTP: d.HTTP, Token: d.Token, Limiter: d.Limiter, Proof: d.Proof, Now: d.Now})
 	case KindTryton:
 		return tryton.New(s.Tryton, tryton.Deps{HTTP: d.HTTP, Limiter: d.Limiter, Now: d.Now})
 	case KindSQL:
 		return sqltable.New(s.SQL)
 	}
 	if p := s.ProfileOf(); p != nil {
-		return httpsource.New(p, s.settings(), httpsource.Deps{HTTP: d.HTTP, Token: d.Token, Limiter: d.Limiter, Proof: d.Proof, Now: d.Now})
+		return httpsource.New(p, s.settings(),
+			httpsource.Deps{HTTP: d.HTTP, Token: d.Token, Limiter: d.Limiter, Proof: d.Proof, Now: d.Now})
 	}
 	return csvfile.New(s.CSV)
 }
@@ -285,7 +289,8 @@ func (s *Source) Provider() credentials.Provider {
 		p.OAuth.Endpoint, p.OAuth.Scopes, p.IdleLife = quickbooks.Endpoint(), quickbooks.Scopes(), quickbooks.IdleLife
 	default:
 		consent := s.consent()
-		p.OAuth.Endpoint, p.OAuth.Scopes, p.Params, p.Grace, p.IdleLife = consent.Endpoint, consent.Scopes, consent.Params, consent.Grace, consent.Idle
+		p.OAuth.Endpoint, p.OAuth.Scopes, p.Params, p.Grace, p.IdleLife = consent.Endpoint, consent.Scopes, consent.Params,
+			consent.Grace, consent.Idle
 	}
 	p.OAuth.Endpoint.AuthURL = cmp.Or(s.AuthorizeURL, p.OAuth.Endpoint.AuthURL)
 	p.OAuth.Endpoint.TokenURL = cmp.Or(s.TokenURL, p.OAuth.Endpoint.TokenURL)

@@ -15,7 +15,8 @@ func TestBooksAreCalledAsTheBillingServiceCallsThem(t *testing.T) {
 		return c
 	}
 	for want, c := range map[string]Connection{
-		"XERO": kind(KindXero, ""), "QUICKBOOKS": kind(KindQuickBooks, ""), "SAGE": kind(KindCSV, "sage"), "": kind(KindCSV, "generic"),
+		"XERO": kind(KindXero, ""), "QUICKBOOKS": kind(KindQuickBooks, ""), "SAGE": kind(KindCSV, "sage"),
+		"": kind(KindCSV, "generic"),
 	} {
 		if got := c.Native(); got != want {
 			t.Errorf("%s %s: %q, want %q", c.Source.Kind, c.Source.CSV.Preset, got, want)

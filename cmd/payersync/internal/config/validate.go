@@ -76,7 +76,8 @@ func (c *check) placed(at strict.Path, err error) {
 	}
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		key, what, _ := strings.Cut(line, ": ")
-		path := append(slices.Clone(at), strings.FieldsFunc(key, func(r rune) bool { return strings.ContainsRune(".[]", r) })...)
+		path := append(slices.Clone(at),
+			strings.FieldsFunc(key, func(r rune) bool { return strings.ContainsRune(".[]", r) })...)
 		c.report(path, "%s: %s", path, what)
 	}
 }
@@ -101,17 +102,20 @@ func (c *check) billing() {
 	}
 	at = at.Key("webhook")
 	if u := c.url(at.Key("public_url"), b.Webhook.PublicURL); u != nil && strings.Trim(u.Path, "/") == "" {
-		c.report(at.Key("public_url"), "billing.webhook.public_url has no path; add one, for example /webhooks/billing, to keep other services off it")
+		c.report(at.Key("public_url"),
+			"billing.webhook.public_url has no path; add one, for example /webhooks/billing, to keep other services off it")
 	}
 	if b.Webhook.Events == nil {
 		b.Webhook.Events = []string{"dd-mandate", "customer"}
 	}
-	if path := b.Webhook.Path; path != "" && (!strings.HasPrefix(path, "/") || strings.Trim(path, "/") == "" || strings.ContainsAny(path, "?#%")) {
+	if path := b.Webhook.Path; path != "" &&
+		(!strings.HasPrefix(path, "/") || strings.Trim(path, "/") == "" || strings.ContainsAny(path, "?#%")) {
 		c.report(at.Key("path"), "billing.webhook.path is the path that the proxy hands on, for example /webhooks/billing")
 	}
 	b.Webhook.Overlap = cmp.Or(b.Webhook.Overlap, Duration(24*time.Hour))
 	if o := time.Duration(b.Webhook.Overlap); o < time.Minute || o > 30*24*time.Hour {
-		c.report(at.Key("overlap"), "billing.webhook.overlap is for how long the secret of before is accepted; use 1m to 720h")
+		c.report(at.Key("overlap"),
+			"billing.webhook.overlap is for how long the secret of before is accepted; use 1m to 720h")
 	}
 	c.signature(at.Key("signature"), &b.Webhook.Signature)
 	c.deliveryKey(at.Key("delivery_key"), b.Webhook)
@@ -188,7 +192,8 @@ func (c *check) signature(at strict.Path, s *Signature) {
 		return
 	}
 	before := len(c.problems)
-	for _, needed := range []struct{ key, value string }{{"header", s.Header}, {"algorithm", s.Algorithm}, {"encoding", s.Encoding}, {"signed", s.Signed}} {
+	for _, needed := range []struct{ key, value string }{{"header", s.Header}, {"algorithm", s.Algorithm},
+		{"encoding", s.Encoding}, {"signed", s.Signed}} {
 		if s.Scheme == "" && needed.value == "" {
 			c.report(at, "the key %q is missing in %s; only a scheme can stand for it", needed.key, at)
 		}
@@ -219,7 +224,8 @@ func (c *check) connections() {
 		at := strict.Path{"connections"}.Index(i)
 		switch {
 		case conn.Name == BillingConsent:
-			c.report(at.Key("name"), "%s cannot be %q: payersync connect means the billing service by it; choose another", at.Key("name"), conn.Name)
+			c.report(at.Key("name"), "%s cannot be %q: payersync connect means the billing service by it; choose another",
+				at.Key("name"), conn.Name)
 		case !connectionName.MatchString(conn.Name):
 			c.report(at.Key("name"), "%s is made of letters, digits, dots, dashes and underscores, 64 at most", at.Key("name"))
 		case slices.Contains(names, conn.Name):
@@ -283,10 +289,12 @@ func (c *check) schedule(at strict.Path, spec string) {
 func (c *check) server() {
 	s := c.config.Server
 	if d := time.Duration(s.Limits.ReadTimeout); d < time.Second || d > 30*time.Second {
-		c.report(strict.Path{"server", "limits", "read_timeout"}, "server.limits.read_timeout is %s; a request has 1s to 30s to arrive", d)
+		c.report(strict.Path{"server", "limits", "read_timeout"},
+			"server.limits.read_timeout is %s; a request has 1s to 30s to arrive", d)
 	}
 	taken := map[string]string{}
-	for _, listener := range []struct{ key, address string }{{"webhooks", s.Webhooks}, {"health", s.Health}, {"admin", s.Admin}, {"metrics", s.Metrics}} {
+	for _, listener := range []struct{ key, address string }{{"webhooks", s.Webhooks}, {"health", s.Health},
+		{"admin", s.Admin}, {"metrics", s.Metrics}} {
 		at := strict.Path{"server", listener.key}
 		if listener.address == "" {
 			continue
@@ -401,7 +409,8 @@ func (c *check) readReference(at strict.Path, s *Secret) {
 			return
 		}
 	default:
-		if c.exposed != 0 && ref != "" && !slices.Contains([]string{"client_id", "user"}, at[len(at)-1]) { // which are no secrets
+		// which are no secrets
+		if c.exposed != 0 && ref != "" && !slices.Contains([]string{"client_id", "user"}, at[len(at)-1]) {
 			c.report(at, "%s is a secret, and other users of this machine may read this file (mode %04o); run chmod 600 %s, or use env:NAME or file:PATH", at, c.exposed, c.file)
 			return
 		}
@@ -437,7 +446,8 @@ func referred(kind, name string, path func(string) string, getenv func(string) (
 func Referred(ref string, getenv func(string) (string, bool)) (connector.Secret, error) {
 	kind, name, _ := strings.Cut(ref, ":")
 	if kind != "env" && kind != "file" {
-		return connector.Secret{}, errors.New("it is a secret, which other users of this machine would see; write env:NAME or file:PATH")
+		return connector.Secret{},
+			errors.New("it is a secret, which other users of this machine would see; write env:NAME or file:PATH")
 	}
 	value, why := referred(kind, name, func(p string) string { return p }, getenv)
 	if value = strings.TrimSpace(value); why == "" && value == "" {

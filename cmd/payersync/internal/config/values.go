@@ -73,7 +73,9 @@ func ReadSecretFile(what, path string) (connector.Secret, error) {
 	value, exposed, why := readSecret(path)
 	switch {
 	case exposed != 0:
-		return connector.Secret{}, fmt.Errorf("cannot use %s%s: other users of this machine may read it (mode %04o). Run: chmod 600 %[2]s", what, path, exposed)
+		return connector.Secret{},
+			fmt.Errorf("cannot use %s%s: other users of this machine may read it (mode %04o). Run: chmod 600 %[2]s", what, path,
+				exposed)
 	case why != "":
 		return connector.Secret{}, fmt.Errorf("cannot use %s%s: %s. Put it there, readable for this user", what, path, why)
 	}
@@ -133,7 +135,8 @@ func (n *Network) UnmarshalText(text []byte) error {
 	}
 	switch {
 	case err != nil || prefix.Addr().Is4In6():
-		return fmt.Errorf("%q is no network; write an address as in 10.0.0.1, or a network as in 10.0.0.0/8 or fd00::/8", text)
+		return fmt.Errorf("%q is no network; write an address as in 10.0.0.1, or a network as in 10.0.0.0/8 or fd00::/8",
+			text)
 	case prefix.Bits() == 0:
 		return fmt.Errorf("%q would trust everybody; name the networks of your own proxies", text)
 	}
@@ -187,5 +190,6 @@ func (l *Limit) UnmarshalYAML(node *yaml.Node) error {
 
 // JSONSchema describes a limit to editors.
 func (Limit) JSONSchema() *generate.Schema {
-	return &generate.Schema{Title: "a number or a percentage, such as 20 or 5%", OneOf: []*generate.Schema{{Type: "integer"}, {Type: "string"}}}
+	return &generate.Schema{Title: "a number or a percentage, such as 20 or 5%",
+		OneOf: []*generate.Schema{{Type: "integer"}, {Type: "string"}}}
 }

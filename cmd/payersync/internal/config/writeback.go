@@ -51,7 +51,8 @@ func (c *check) writeback(at strict.Path, conn *Connection) {
 	for _, way := range []struct {
 		name string
 		is   bool
-	}{{"webhook", w.Webhook != nil}, {KindSQL, w.SQL != nil}, {KindTryton, w.Tryton != nil}, {KindXero, w.Xero != nil}, {KindQuickBooks, w.QuickBooks != nil}} {
+	}{{"webhook", w.Webhook != nil}, {KindSQL, w.SQL != nil}, {KindTryton, w.Tryton != nil}, {KindXero, w.Xero != nil},
+		{KindQuickBooks, w.QuickBooks != nil}} {
 		if way.is {
 			given = append(given, way.name)
 		}
@@ -61,12 +62,15 @@ func (c *check) writeback(at strict.Path, conn *Connection) {
 		c.report(at, "%s writes in one way; give one of the keys webhook, sql, tryton, xero and quickbooks", at)
 		return
 	case given[0] != "webhook" && given[0] != conn.Source.Kind:
-		c.report(at.Key(given[0]), "%s is for sources of kind %s, and this one is of kind %s; use webhook, or leave writeback out", at.Key(given[0]), given[0], conn.Source.Kind)
+		c.report(at.Key(given[0]),
+			"%s is for sources of kind %s, and this one is of kind %s; use webhook, or leave writeback out", at.Key(given[0]),
+			given[0], conn.Source.Kind)
 		return
 	}
 	for i, name := range w.Fields {
 		if strings.TrimSpace(name) == "" {
-			c.report(at.Key("fields").Index(i), "%s is blank; name a field of the source, or remove the entry", at.Key("fields").Index(i))
+			c.report(at.Key("fields").Index(i), "%s is blank; name a field of the source, or remove the entry",
+				at.Key("fields").Index(i))
 		}
 	}
 	if w.SQL != nil {
@@ -90,7 +94,8 @@ func (c *Connection) Written() (out []connector.WrittenPart) {
 	if c.Writeback == nil {
 		return nil
 	}
-	out = append(out, connector.Map(c.Writeback.Fields, func(name string) connector.WrittenPart { return connector.WrittenPart{Field: name} })...)
+	out = append(out, connector.Map(c.Writeback.Fields,
+		func(name string) connector.WrittenPart { return connector.WrittenPart{Field: name} })...)
 	blank := *c
 	blank.Source.QuickBooks.Company = cmp.Or(c.Source.QuickBooks.Company, "0") // connecting tells it
 	writer, err := blank.OpenWriter(SourceDeps{Now: time.Now})
@@ -118,9 +123,11 @@ func (c *Connection) OpenWriter(d SourceDeps) (writeback.Writer, error) {
 	case w.Xero != nil:
 		return xero.NewWriter(c.Source.Xero, *w.Xero, xero.Deps{HTTP: d.HTTP, Token: d.Token, Limiter: d.Limiter, Now: d.Now})
 	case w.QuickBooks != nil:
-		return quickbooks.NewWriter(c.Source.QuickBooks, *w.QuickBooks, quickbooks.Deps{HTTP: d.HTTP, Token: d.Token, Limiter: d.Limiter, Now: d.Now})
+		return quickbooks.NewWriter(c.Source.QuickBooks, *w.QuickBooks,
+			quickbooks.Deps{HTTP: d.HTTP, Token: d.Token, Limiter: d.Limiter, Now: d.Now})
 	default:
-		return &writeback.Webhook{Receiver: webhook.Receiver{URL: w.Webhook.URL, Secret: w.Webhook.Secret.Secret, HTTP: d.HTTP, Now: d.Now}}, nil
+		return &writeback.Webhook{Receiver: webhook.Receiver{URL: w.Webhook.URL, Secret: w.Webhook.Secret.Secret,
+			HTTP: d.HTTP, Now: d.Now}}, nil
 	}
 }
 
@@ -137,7 +144,8 @@ func (w *Writeback) secrets() (out []connector.Secret) {
 
 // WritesTo reports whether a connection writes back.
 func (c *Config) WritesTo(name string) bool {
-	return slices.ContainsFunc(c.Connections, func(conn Connection) bool { return conn.Name == name && conn.Writeback != nil })
+	return slices.ContainsFunc(c.Connections,
+		func(conn Connection) bool { return conn.Name == name && conn.Writeback != nil })
 }
 
 // WritesBack reports whether any connection writes back.

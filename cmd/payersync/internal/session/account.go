@@ -19,7 +19,8 @@ import (
 func (s *Session) settleAccount(ctx context.Context) error {
 	have, err := s.Ledger.Account(ctx)
 	want := s.Config.Account()
-	if err != nil || have.Same(want) || have == (state.Account{}) || have.SameAddress(want) && have.Credentials == config.NoCredentials {
+	if err != nil || have.Same(want) || have == (state.Account{}) || have.SameAddress(want) &&
+		have.Credentials == config.NoCredentials {
 		return err
 	}
 	knows, err := s.Ledger.KnowsCustomers(ctx)

@@ -78,7 +78,9 @@ func (s *Session) deps(ctx context.Context, c config.Connection, from *config.So
 		d.Token = s.clients.app(c.Name, from.Provider())
 	}
 	d.Limiter = s.Budget(c, *from.Tenant())
-	d.Proof = NewProof(s.Ledger, c.Name, s.Ledger.LetterHash("credentials of "+from.Kind, from.ClientID.Expose(), from.ClientSecret.Expose(), from.APIKey.Expose(), from.APISecret.Expose(), from.AuthorizeURL, from.TokenURL))
+	d.Proof = NewProof(s.Ledger, c.Name,
+		s.Ledger.LetterHash("credentials of "+from.Kind, from.ClientID.Expose(), from.ClientSecret.Expose(),
+			from.APIKey.Expose(), from.APISecret.Expose(), from.AuthorizeURL, from.TokenURL))
 	return d, s.remindTenant(ctx, c.Name, from.Tenant())
 }
 
@@ -156,7 +158,8 @@ type clients struct {
 }
 
 func newClients(ledger *state.Ledger, cfg *config.Config) *clients {
-	return &clients{ledger: ledger, config: cfg, http: map[string]*transport.Client{}, consents: map[string]*credentials.Source{}, apps: map[string]*credentials.App{}}
+	return &clients{ledger: ledger, config: cfg, http: map[string]*transport.Client{},
+		consents: map[string]*credentials.Source{}, apps: map[string]*credentials.App{}}
 }
 
 // source returns the client for a connection's accounting system. A Retry-After beyond patience parks the
@@ -191,7 +194,8 @@ func (c *clients) tokens(name string) *http.Client {
 	if name == config.BillingConsent {
 		observe = c.metrics.Requests(metrics.Billing, "", billing.TokenOperation)
 	}
-	return c.client(name+" tokens", transport.Options{MaxRetryAfter: tokenPatience, MaxInFlight: 1, Observe: observe}).HTTPClient(transport.IfNoEffect)
+	return c.client(name+" tokens",
+		transport.Options{MaxRetryAfter: tokenPatience, MaxInFlight: 1, Observe: observe}).HTTPClient(transport.IfNoEffect)
 }
 
 func (c *clients) client(key string, o transport.Options) *transport.Client {
@@ -244,7 +248,8 @@ func (s *Session) BillingProvider() credentials.Provider {
 	return credentials.Provider{
 		OAuth: oauth2.Config{
 			ClientID: b.ClientID.Expose(), ClientSecret: b.ClientSecret.Expose(), Scopes: b.Scopes,
-			Endpoint: oauth2.Endpoint{AuthURL: b.AuthorizeURL, TokenURL: billing.TokenURL(b.BaseURL, b.AuthURL), AuthStyle: style},
+			Endpoint: oauth2.Endpoint{AuthURL: b.AuthorizeURL, TokenURL: billing.TokenURL(b.BaseURL, b.AuthURL),
+				AuthStyle: style},
 		},
 		HTTP: s.clients.tokenClient(config.BillingConsent),
 	}

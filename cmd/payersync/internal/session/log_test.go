@@ -17,7 +17,8 @@ import (
 // covers F91
 func FuzzAValueStaysInItsLogLine(f *testing.F) {
 	for _, seed := range []string{
-		"Northwind", "two\nlines\r\n{\"level\":\"error\"}", "\x1b[2J\x1b]0;title\x07", "\u009b31m", "a\u202egnp.exe", "\u2066x\u2069\u200e\u061c",
+		"Northwind", "two\nlines\r\n{\"level\":\"error\"}", "\x1b[2J\x1b]0;title\x07", "\u009b31m", "a\u202egnp.exe",
+		"\u2066x\u2069\u200e\u061c",
 		"\x00\x7f", "\xff\xfe", "\u2028\u2029\u0085", `quote" and \ and =`,
 	} {
 		f.Add(seed)
@@ -82,7 +83,8 @@ func TestACommandLineInALogNamesTheAccountOfTheLine(t *testing.T) {
 		}
 		write(log)
 		log.Warn("see payersync nodes list")
-		for _, want := range []string{"payersync plan approve --account acme 7", "payersync plan show --account acme 7", "see payersync nodes list"} {
+		for _, want := range []string{"payersync plan approve --account acme 7", "payersync plan show --account acme 7",
+			"see payersync nodes list"} {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("the log %s does not say %q:\n%s", name, want, out.String())
 			}

@@ -19,7 +19,8 @@ func TestNodesOfOneAccountShareItsRate(t *testing.T) {
 	var nodes []*sharedPace
 	at := time.Now()
 	for range 2 {
-		l, err := state.Open(t.Context(), state.Options{Path: path, KeyFile: path + ".key", Now: func() time.Time { return at }})
+		l, err := state.Open(t.Context(),
+			state.Options{Path: path, KeyFile: path + ".key", Now: func() time.Time { return at }})
 		if err != nil {
 			t.Fatal(err)
 		}

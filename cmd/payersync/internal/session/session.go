@@ -94,7 +94,8 @@ func (s *Session) OpenAnyBilling(log io.Writer, how config.Log) (err error) {
 func (s *Session) openWays(before *Session) (err error) {
 	s.clients.log, s.clients.metrics = s.Log, s.Metrics
 	b := s.Config.Billing
-	if before != nil && before.Config.Billing.BaseURL == b.BaseURL && before.Config.Billing.RatePerSecond == b.RatePerSecond && before.Config.Billing.MaxInFlight == b.MaxInFlight &&
+	if before != nil && before.Config.Billing.BaseURL == b.BaseURL &&
+		before.Config.Billing.RatePerSecond == b.RatePerSecond && before.Config.Billing.MaxInFlight == b.MaxInFlight &&
 		before.Config.Billing.Timeout == b.Timeout && before.Config.HTTP == s.Config.HTTP {
 		s.HTTP = before.HTTP
 	} else {
@@ -103,7 +104,8 @@ func (s *Session) openWays(before *Session) (err error) {
 			shared = newSharedPace(s.Ledger, b.RatePerSecond).wait
 		}
 		s.HTTP = s.Config.Client(transport.Options{
-			RatePerSecond: b.RatePerSecond, Shared: shared, MaxInFlight: b.MaxInFlight, Timeout: time.Duration(b.Timeout), Now: s.now, Logger: logrus.NewEntry(s.Log),
+			RatePerSecond: b.RatePerSecond, Shared: shared, MaxInFlight: b.MaxInFlight, Timeout: time.Duration(b.Timeout),
+			Now: s.now, Logger: logrus.NewEntry(s.Log),
 			Observe: s.Metrics.Requests(metrics.Billing, "", ""),
 		})
 	}
@@ -114,14 +116,16 @@ func (s *Session) openWays(before *Session) (err error) {
 		Ledger: s.Ledger, Billing: billing.Watcher{Client: s.Billing},
 		Lookup: s.Config.LookupLimits(), Reflected: s.Metrics.Reflected,
 	}
-	s.Syncer = &syncer.Syncer{Ledger: s.Ledger, Billing: s.Billing, Reconciler: s.Reconciler, Account: s.Config.Account(), Settings: s.Config.RunSettings()}
+	s.Syncer = &syncer.Syncer{Ledger: s.Ledger, Billing: s.Billing, Reconciler: s.Reconciler, Account: s.Config.Account(),
+		Settings: s.Config.RunSettings()}
 	return nil
 }
 
 // Reopen returns a session of another configuration on the same ledger and log. Requests of s go on, so it
 // must be the same billing account, as far as the ledger knows. Only one of the two may be closed.
 func (s *Session) Reopen(ctx context.Context, cfg *config.Config) (*Session, error) {
-	again := &Session{Config: cfg, Log: s.Log, Ledger: s.Ledger, Metrics: s.Metrics, clients: newClients(s.Ledger, cfg), now: s.now, mask: s.mask}
+	again := &Session{Config: cfg, Log: s.Log, Ledger: s.Ledger, Metrics: s.Metrics, clients: newClients(s.Ledger, cfg),
+		now: s.now, mask: s.mask}
 	again.mask.add(cfg.Secrets())
 	err := again.openWays(s)
 	if err == nil {
@@ -143,7 +147,8 @@ func (s *Session) newBilling(tokens oauth2.TokenSource) (*billing.Client, error)
 		events = b.Webhook.Events
 	}
 	client, err := billing.New(billing.Config{
-		BaseURL: b.BaseURL, AuthURL: b.AuthURL, ClientID: b.ClientID.Expose(), ClientSecret: b.ClientSecret.Secret, APIToken: b.APIToken.Secret,
+		BaseURL: b.BaseURL, AuthURL: b.AuthURL, ClientID: b.ClientID.Expose(), ClientSecret: b.ClientSecret.Secret,
+		APIToken:    b.APIToken.Secret,
 		RedirectURL: b.RedirectURL, Events: events, Dialect: b.Dialect.Dialect, Tokens: tokens, HTTP: s.HTTP, Now: s.now,
 	})
 	if err != nil {

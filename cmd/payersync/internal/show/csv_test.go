@@ -13,7 +13,8 @@ func TestASpreadsheetRunsNoCellAndLosesNone(t *testing.T) {
 	t.Parallel()
 	header := []string{"number", "name"}
 	rows := [][]string{
-		{"=1+1", "+44 20 1234"}, {"-1", "@SUM(A1)"}, {"＝cmd", "＋1"}, {"－1", "＠x"}, {"\tx", "\r=x"}, {"A;1", "Ada, \"Ltd\"\nLondon"}, {"", "Łódź 'quoted'"},
+		{"=1+1", "+44 20 1234"}, {"-1", "@SUM(A1)"}, {"＝cmd", "＋1"}, {"－1", "＠x"}, {"\tx", "\r=x"},
+		{"A;1", "Ada, \"Ltd\"\nLondon"}, {"", "Łódź 'quoted'"},
 	}
 	for _, separator := range []rune{',', ';'} {
 		var out bytes.Buffer
@@ -40,7 +41,8 @@ func TestASpreadsheetRunsNoCellAndLosesNone(t *testing.T) {
 				if strings.IndexAny(cell, "=+-@＝＋－＠\t\r\n") == 0 {
 					t.Errorf("%q is a formula", cell)
 				}
-				if want := strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ", "\t", " ").Replace(want); strings.TrimPrefix(cell, "'") != want {
+				if want := strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ", "\t", " ").Replace(want); strings.TrimPrefix(cell,
+					"'") != want {
 					t.Errorf("%q came to be %q", want, cell)
 				}
 			}

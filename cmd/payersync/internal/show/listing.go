@@ -143,12 +143,13 @@ func Number[T any, N int | int64](name, title string, of func(T) N) Column[T] {
 
 // Moment returns a column of times: local in tables, UTC in CSV, blank for the zero time.
 func Moment[T any](name, title string, of func(T) time.Time) Column[T] {
-	return Column[T]{Name: name, Title: title, Cell: func(row T) string { return Time(of(row)) }, Stored: func(row T) string {
-		if of(row).IsZero() {
-			return ""
-		}
-		return of(row).UTC().Format(time.RFC3339)
-	}}
+	return Column[T]{Name: name, Title: title, Cell: func(row T) string { return Time(of(row)) },
+		Stored: func(row T) string {
+			if of(row).IsZero() {
+				return ""
+			}
+			return of(row).UTC().Format(time.RFC3339)
+		}}
 }
 
 // StoredMoment returns a column of times of the ledger, which CSV has as they are stored.

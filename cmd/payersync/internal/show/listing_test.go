@@ -20,7 +20,8 @@ func debts() *Listing[debt] {
 		{Name: "payer", Title: "Payer", Cell: func(d debt) string { return d.Payer }},
 		{Title: "Note", Cell: func(d debt) string { return d.note }, Sparse: true},
 		Number("days", "Days", func(d debt) int { return d.Days }),
-		{Name: "level", Title: "Level", Cell: func(d debt) string { return "level " + strconv.Itoa(d.Days/30) }, Stored: func(d debt) string { return strconv.Itoa(d.Days / 30) }},
+		{Name: "level", Title: "Level", Cell: func(d debt) string { return "level " + strconv.Itoa(d.Days/30) },
+			Stored: func(d debt) string { return strconv.Itoa(d.Days / 30) }},
 		Moment("since", "", func(d debt) time.Time { return d.Since }),
 	}}
 }
@@ -34,10 +35,14 @@ func TestOneDefinitionOfColumnsGivesATableAndCSV(t *testing.T) {
 		rows         []debt
 		out, said    string
 	}{
-		{"a table without a column that is blank in every row", "table", rows, " Payer    Days  Level   \n =Ada     61    level 2 \n Bob�[2J  2     level 0 \n", ""},
-		{"a table with this column, as one row has a text", "table", noted, " Payer  Note        Days  Level   \n =Ada               61    level 2 \n Bob    calls back  2     level 0 \n", ""},
-		{"CSV with stored values, and without formulas", "csv", rows, "payer,days,level,since\n'=Ada,61,2,2026-11-01T12:00:00Z\nBob�[2J,2,0,\n", ""},
-		{"JSON with the members of the rows", "json", rows[:1], `{"payer":"=Ada","days":61,"since":"2026-11-01T12:00:00Z"}` + "\n", ""},
+		{"a table without a column that is blank in every row", "table", rows,
+			" Payer    Days  Level   \n =Ada     61    level 2 \n Bob�[2J  2     level 0 \n", ""},
+		{"a table with this column, as one row has a text", "table", noted,
+			" Payer  Note        Days  Level   \n =Ada               61    level 2 \n Bob    calls back  2     level 0 \n", ""},
+		{"CSV with stored values, and without formulas", "csv", rows,
+			"payer,days,level,since\n'=Ada,61,2,2026-11-01T12:00:00Z\nBob�[2J,2,0,\n", ""},
+		{"JSON with the members of the rows", "json", rows[:1], `{"payer":"=Ada","days":61,"since":"2026-11-01T12:00:00Z"}` +
+			"\n", ""},
 		{"a table without rows says so", "table", nil, "", "Nobody owes anything.\n"},
 		{"CSV without rows has its header", "csv", nil, "payer,days,level,since\n", ""},
 		{"JSON without rows is empty", "json", nil, "", ""},

@@ -240,7 +240,8 @@ func fitting(header []string, rows [][]string, columns int) []table.ColumnConfig
 	wide, links := widths(header, rows), make([]bool, len(header))
 	most, least := 0, 1
 	for i, n := range wide {
-		if links[i] = slices.ContainsFunc(rows, func(row []string) bool { return strings.Contains(row[i], "://") }); links[i] {
+		if links[i] = slices.ContainsFunc(rows,
+			func(row []string) bool { return strings.Contains(row[i], "://") }); links[i] {
 			least = leastBesideLinks
 		} else {
 			most = max(most, n)

@@ -14,7 +14,8 @@ func TestTheOnlyPageOfATableIsTheTable(t *testing.T) {
 	var whole, page bytes.Buffer
 	Table(&whole, header, rows)
 	new(Pages).Write(&page, header, rows)
-	if whole.String() != page.String() || !strings.HasPrefix(page.String(), " Record  Name         \n A1      Ada          \n") {
+	if whole.String() != page.String() ||
+		!strings.HasPrefix(page.String(), " Record  Name         \n A1      Ada          \n") {
 		t.Errorf("the table is %q, and as a page %q", whole.String(), page.String())
 	}
 }
@@ -59,7 +60,8 @@ func TestAPageThatIsTooWideHasItsHeading(t *testing.T) {
 
 // By this the widths of columns are told from the bytes of most cells.
 func FuzzNoTextIsWiderThanItHasBytes(f *testing.F) {
-	for _, s := range []string{"", "Ada", "Müller ½ “Æ”", "日本語", "👩‍👩‍👧 🇩🇪", "e\u0301\u0327", "\x1b[31m\x00\u202e", "\xff\xfe", "│─┼"} {
+	for _, s := range []string{"", "Ada", "Müller ½ “Æ”", "日本語", "👩‍👩‍👧 🇩🇪", "e\u0301\u0327", "\x1b[31m\x00\u202e",
+		"\xff\xfe", "│─┼"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -18,10 +18,14 @@ const progressEvery = 5 * time.Second
 var stageNames = map[string]string{
 	"pull": "reading the accounting system", "list": "reading the billing service", "plan": "planning",
 	"customers": "reading customers one by one", "match": "comparing customers", "preview": "previewing",
-	"copy": "copying the ledger, in MiB", "file": "looking through the file", "references": "looking for missing rows", "history": "following the mandate history",
-	"mandates": "comparing mandates with their history", "audit": "following the audit log", "sealed": "opening sealed data",
-	"send": "sending customers", "verify": "reading back new customers", "links": "asking for signing links", "writes": "writing into the accounting system",
-	"migrate": "bringing the ledger to the new schema, in percent", "begin": "starting with customers", "read anew": "reading deliveries anew",
+	"copy": "copying the ledger, in MiB", "file": "looking through the file", "references": "looking for missing rows",
+	"history":  "following the mandate history",
+	"mandates": "comparing mandates with their history", "audit": "following the audit log",
+	"sealed": "opening sealed data",
+	"send":   "sending customers", "verify": "reading back new customers", "links": "asking for signing links",
+	"writes":  "writing into the accounting system",
+	"migrate": "bringing the ledger to the new schema, in percent", "begin": "starting with customers",
+	"read anew": "reading deliveries anew",
 }
 
 // Progress shows how far work is: a bar on a terminal, a line every few seconds
@@ -80,8 +84,10 @@ func newBar(w io.Writer, at syncer.Progress) *progressbar.ProgressBar {
 	total := at.Total
 	total = cmp.Or(total, -1)
 	return progressbar.NewOptions(total, progressbar.OptionSetWriter(w), progressbar.OptionShowDescriptionAtLineEnd(),
-		progressbar.OptionSetWidth(barWidth), progressbar.OptionSetElapsedTime(false), progressbar.OptionSetPredictTime(false),
-		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionUseANSICodes(true))
+		progressbar.OptionSetWidth(barWidth), progressbar.OptionSetElapsedTime(false),
+		progressbar.OptionSetPredictTime(false),
+		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(),
+		progressbar.OptionUseANSICodes(true))
 }
 
 // barWidth leaves room for the text beside a bar in 80 columns.

@@ -63,9 +63,11 @@ func TestWhatHasJustBegunHasNoRate(t *testing.T) {
 	}{
 		{syncer.Progress{Stage: "plan", Done: 39}, 20 * time.Microsecond, "planning: 39"},
 		{syncer.Progress{Stage: "send", Done: 1, Total: 34}, time.Millisecond, "sending customers: 1 of 34"},
-		{syncer.Progress{Stage: "send", Done: 15, Total: 34}, 5 * time.Second, "sending customers: 15 of 34 (3.0/s, 6s left)"},
+		{syncer.Progress{Stage: "send", Done: 15, Total: 34}, 5 * time.Second,
+			"sending customers: 15 of 34 (3.0/s, 6s left)"},
 		{syncer.Progress{Stage: "pull", Done: 5000}, 10 * time.Second, "reading the accounting system: 5000 (500/s)"},
-		{syncer.Progress{Stage: "customers", Done: 15, Total: 34}, 5 * time.Second, "reading customers one by one: 15 of 34 (3.0/s, 6s left)"},
+		{syncer.Progress{Stage: "customers", Done: 15, Total: 34}, 5 * time.Second,
+			"reading customers one by one: 15 of 34 (3.0/s, 6s left)"},
 		{syncer.Progress{Stage: "match"}, time.Second, "comparing customers: 0"},
 		{syncer.Progress{Stage: "list"}, 10 * time.Second, "reading the billing service: 0"},
 	} {
@@ -87,10 +89,12 @@ func TestAChoiceIsAskedUntilItIsOne(t *testing.T) {
 		var shown bytes.Buffer
 		c := &Console{In: lines{strings.NewReader(typed)}, ErrOut: &Screen{w: &shown, terminal: true}}
 		answer, err := c.Chooses(t.Context(), "Which column?", "Name", "E-\x1b[2JMail", "Phone")
-		if answer != want.answer || (err == nil) != (want.why == "") || err != nil && !strings.Contains(err.Error(), want.why) {
+		if answer != want.answer || (err == nil) != (want.why == "") || err != nil &&
+			!strings.Contains(err.Error(), want.why) {
 			t.Errorf("%q is answer %d, %v", typed, answer, err)
 		}
-		if text := shown.String(); !strings.HasPrefix(text, "\nWhich column?\n  1  Name\n  2  E-\uFFFD[2JMail\n  3  Phone\nWhich one, 1 to 3? [1] ") {
+		if text := shown.String(); !strings.HasPrefix(text,
+			"\nWhich column?\n  1  Name\n  2  E-\uFFFD[2JMail\n  3  Phone\nWhich one, 1 to 3? [1] ") {
 			t.Errorf("the terminal shows %q", text)
 		}
 	}

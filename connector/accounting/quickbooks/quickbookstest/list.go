@@ -96,7 +96,8 @@ func (c *Customer) wire(alone bool) map[string]any {
 	}
 	times := map[string]string{"CreateTime": stamp(c.Created), "LastUpdatedTime": stamp(c.Updated)}
 	if c.Sparse && !alone {
-		return map[string]any{"domain": "QBO", "sparse": true, "Id": c.ID, "MetaData": times, "DisplayName": c.DisplayName, "Active": c.Active}
+		return map[string]any{"domain": "QBO", "sparse": true, "Id": c.ID, "MetaData": times, "DisplayName": c.DisplayName,
+			"Active": c.Active}
 	}
 	if c.Spoilt {
 		out["PrimaryEmailAddr"] = c.PrimaryEmailAddr.Address
@@ -136,15 +137,20 @@ func (s *Server) capture(q url.Values) answer {
 		changed = slices.DeleteFunc(changed, func(row map[string]any) bool { return row["Id"] == id })
 		changed = append(changed, tombstone(id, s.Now()))
 	}
-	slices.SortFunc(changed, func(a, b map[string]any) int { return cmp.Compare(fmt.Sprint(a["Id"]), fmt.Sprint(b["Id"])) })
+	slices.SortFunc(changed, func(a,
+		b map[string]any) int {
+		return cmp.Compare(fmt.Sprint(a["Id"]), fmt.Sprint(b["Id"]))
+	})
 	changed = changed[:min(len(changed), 1000)]
 	response := map[string]any{}
 	if len(changed) > 0 {
-		response = map[string]any{"Customer": changed, "startPosition": 1, "maxResults": len(changed), "totalCount": len(changed)}
+		response = map[string]any{"Customer": changed, "startPosition": 1, "maxResults": len(changed),
+			"totalCount": len(changed)}
 	}
 	return ok(map[string]any{"CDCResponse": []any{map[string]any{"QueryResponse": []any{response}}}})
 }
 
 func tombstone(id string, at time.Time) map[string]any {
-	return map[string]any{"domain": "QBO", "status": "Deleted", "Id": id, "MetaData": map[string]string{"LastUpdatedTime": stamp(at)}}
+	return map[string]any{"domain": "QBO", "status": "Deleted", "Id": id,
+		"MetaData": map[string]string{"LastUpdatedTime": stamp(at)}}
 }

@@ -115,7 +115,8 @@ type Server struct {
 
 // New returns a model with one company and no customers.
 func New(now func() time.Time) *Server {
-	return &Server{Now: now, Realm: Realm, byID: map[string]*Customer{}, merged: map[string]time.Time{}, tokens: map[string]bool{}}
+	return &Server{Now: now, Realm: Realm, byID: map[string]*Customer{}, merged: map[string]time.Time{},
+		tokens: map[string]bool{}}
 }
 
 func (s *Server) lock() func() {
@@ -138,9 +139,11 @@ func (s *Server) Add(n int) []string {
 func newCustomer(n int, now time.Time) *Customer {
 	name := fmt.Sprintf("Customer %d Ltd", n)
 	return &Customer{
-		ID: strconv.Itoa(n), SyncToken: "0", Active: true, DisplayName: name, CompanyName: name, GivenName: "Ann", FamilyName: "Baker",
+		ID: strconv.Itoa(n), SyncToken: "0", Active: true, DisplayName: name, CompanyName: name, GivenName: "Ann",
+		FamilyName:       "Baker",
 		PrimaryEmailAddr: &Email{fmt.Sprintf("accounts%d@customer.example", n)}, PrimaryPhone: &Phone{"+44 113 496 0123"},
-		BillAddr:    &Address{Line1: fmt.Sprintf("%d Quay St", n), City: "Leeds", PostalCode: "LS1 4AP", Country: "United Kingdom"},
+		BillAddr: &Address{Line1: fmt.Sprintf("%d Quay St", n), City: "Leeds", PostalCode: "LS1 4AP",
+			Country: "United Kingdom"},
 		CurrencyRef: &Ref{"GBP", "British Pound Sterling"}, Created: now, Updated: now,
 	}
 }
@@ -274,7 +277,8 @@ func (s *Server) answer(r *http.Request) (answer, func()) {
 	case r.Method != http.MethodGet && (r.Method != http.MethodPost || path != "customer"):
 		return text(http.StatusMethodNotAllowed, "text/html", "<html></html>"), nil
 	case path == "companyinfo/"+s.Realm:
-		return ok(map[string]any{"CompanyInfo": map[string]any{"Id": "1", "CompanyName": "Northwind Holdings", "Country": "GB"}}), nil
+		return ok(map[string]any{"CompanyInfo": map[string]any{"Id": "1", "CompanyName": "Northwind Holdings",
+			"Country": "GB"}}), nil
 	}
 	if s.fault != Healthy {
 		if s.from--; s.from < 0 {

@@ -28,9 +28,11 @@ func get(t *testing.T, s *quickbookstest.Server, path string, query url.Values) 
 	return send(t, s, "/v3/company/"+quickbookstest.Realm+"/"+path, query, token.AccessToken)
 }
 
-func send(t *testing.T, s *quickbookstest.Server, path string, query url.Values, token string) (status int, body string) {
+func send(t *testing.T, s *quickbookstest.Server, path string, query url.Values, token string) (status int,
+	body string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://quickbooks.api.intuit.com"+path+"?"+query.Encode(), http.NoBody)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+		"https://quickbooks.api.intuit.com"+path+"?"+query.Encode(), http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,10 +85,12 @@ func TestModelAnswersQueries(t *testing.T) {
 			t.Errorf("%s gave %q, want %q", statement, got, want)
 		}
 	}
-	if _, body := get(t, s, "query", url.Values{"query": {"SELECT COUNT(*) FROM Customer"}}); !strings.Contains(body, `"totalCount":3`) {
+	if _, body := get(t, s, "query", url.Values{"query": {"SELECT COUNT(*) FROM Customer"}}); !strings.Contains(body,
+		`"totalCount":3`) {
 		t.Errorf("the count is %s", body)
 	}
-	if _, body := get(t, s, "query", url.Values{"query": {"SELECT * FROM Customer ORDERBY Id STARTPOSITION 9"}}); strings.Contains(body, "Customer") {
+	if _, body := get(t, s, "query",
+		url.Values{"query": {"SELECT * FROM Customer ORDERBY Id STARTPOSITION 9"}}); strings.Contains(body, "Customer") {
 		t.Errorf("an empty list has its key: %s", body)
 	}
 }
@@ -103,21 +107,25 @@ func TestModelRefusesWhatQuickBooksRefuses(t *testing.T) {
 	t.Parallel()
 	s := model(2)
 	for _, statement := range []string{
-		"", "SELECT Id FROM Customer", "SELECT * FROM Customer WHERE Active = true OR Job = true", "SELECT * FROM Customer MAXRESULTS 1001",
+		"", "SELECT Id FROM Customer", "SELECT * FROM Customer WHERE Active = true OR Job = true",
+		"SELECT * FROM Customer MAXRESULTS 1001",
 		"SELECT * FROM Customer STARTPOSITION 0", "SELECT * FROM Customer WHERE MetaData.LastUpdatedTime >= 'yesterday'",
 	} {
-		if status, body := get(t, s, "query", url.Values{"query": {statement}}); status != http.StatusBadRequest || !strings.Contains(body, `"Fault"`) {
+		if status, body := get(t, s, "query", url.Values{"query": {statement}}); status != http.StatusBadRequest ||
+			!strings.Contains(body, `"Fault"`) {
 			t.Errorf("%q: %d %s", statement, status, body)
 		}
 	}
 	if status, body := get(t, s, "customer/99", nil); status != http.StatusBadRequest || !strings.Contains(body, `"610"`) {
 		t.Errorf("an id that is not there: %d %s", status, body)
 	}
-	if status, body := send(t, s, "/v3/company/"+quickbookstest.Realm+"/customer/1", nil, "old"); status != http.StatusUnauthorized || !strings.Contains(body, `"fault"`) {
+	if status, body := send(t, s, "/v3/company/"+quickbookstest.Realm+"/customer/1", nil,
+		"old"); status != http.StatusUnauthorized || !strings.Contains(body, `"fault"`) {
 		t.Errorf("an old token: %d %s", status, body)
 	}
 	token, _ := s.Token()
-	if status, body := send(t, s, "/v3/company/123/customer/1", nil, token.AccessToken); status != http.StatusForbidden || !strings.Contains(body, `"3100"`) {
+	if status, body := send(t, s, "/v3/company/123/customer/1", nil, token.AccessToken); status != http.StatusForbidden ||
+		!strings.Contains(body, `"3100"`) {
 		t.Errorf("another company: %d %s", status, body)
 	}
 }
@@ -138,7 +146,8 @@ func TestModelCapturesChangesUpToItsCapAndWindow(t *testing.T) {
 	if status, _ := capture(s, noon.Add(-31*24*time.Hour)); status != http.StatusBadRequest {
 		t.Errorf("beyond its window: %d", status)
 	}
-	if _, body := capture(model(1200), noon); strings.Count(body, `"SyncToken"`) != 1000 || !strings.Contains(body, fmt.Sprintf(`"maxResults":%d`, 1000)) {
+	if _, body := capture(model(1200), noon); strings.Count(body, `"SyncToken"`) != 1000 ||
+		!strings.Contains(body, fmt.Sprintf(`"maxResults":%d`, 1000)) {
 		t.Errorf("%d of 1200 changes came", strings.Count(body, `"SyncToken"`))
 	}
 }

@@ -29,7 +29,8 @@ func (s *Server) BeforePost(hook func(c *Customer)) {
 func (s *Server) paymentMethods() answer {
 	list := []any{}
 	for i, name := range s.methods {
-		list = append(list, map[string]any{"Id": strconv.Itoa(101 + i), "Name": name, "Active": true, "Type": "NON_CREDIT_CARD"})
+		list = append(list, map[string]any{"Id": strconv.Itoa(101 + i), "Name": name, "Active": true,
+			"Type": "NON_CREDIT_CARD"})
 	}
 	response := map[string]any{}
 	if len(list) > 0 {

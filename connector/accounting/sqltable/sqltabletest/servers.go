@@ -38,25 +38,32 @@ var (
 	Postgres = &Server{
 		need: longtest.Postgres, driver: "postgres", sqlDriver: "pgx", programs: []string{"initdb", "postgres", "timeout"},
 		setUp: func(d *Server) []string {
-			return []string{"initdb", "-D", d.data(), "-A", "scram-sha-256", "--pwfile", d.File("password"), "-U", Admin, "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"}
+			return []string{"initdb", "-D", d.data(), "-A", "scram-sha-256", "--pwfile", d.File("password"), "-U", Admin, "-E",
+				"UTF8", "--locale=C.UTF-8", "--no-sync"}
 		},
 		run: func(d *Server) []string {
-			return []string{"postgres", "-D", d.data(), "-p", strconv.Itoa(d.port), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off",
+			return []string{"postgres", "-D", d.data(), "-p", strconv.Itoa(d.port), "-c", "listen_addresses=127.0.0.1", "-c",
+				"unix_socket_directories=", "-c", "fsync=off",
 				"-c", "ssl=on", "-c", "ssl_cert_file=" + d.File("server.pem"), "-c", "ssl_key_file=" + d.File("server.key")}
 		},
 		dsn: func(d *Server, database string) string {
-			return fmt.Sprintf("host=127.0.0.1 port=%d user=%s password=%s dbname=%s sslmode=disable", d.port, Admin, Password, database)
+			return fmt.Sprintf("host=127.0.0.1 port=%d user=%s password=%s dbname=%s sslmode=disable", d.port, Admin, Password,
+				database)
 		},
 		first: "postgres",
 	}
 	MariaDB = &Server{
-		need: longtest.MariaDB, driver: "mysql", sqlDriver: "mysql", programs: []string{"mariadb-install-db", "mariadbd", "my_print_defaults", "timeout"},
+		need: longtest.MariaDB, driver: "mysql", sqlDriver: "mysql",
+		programs: []string{"mariadb-install-db", "mariadbd", "my_print_defaults", "timeout"},
 		setUp: func(d *Server) []string {
-			return []string{"mariadb-install-db", "--no-defaults", "--datadir=" + d.data(), "--auth-root-authentication-method=normal", "--skip-test-db"}
+			return []string{"mariadb-install-db", "--no-defaults", "--datadir=" + d.data(),
+				"--auth-root-authentication-method=normal", "--skip-test-db"}
 		},
 		run: func(d *Server) []string {
-			return []string{"mariadbd", "--no-defaults", "--datadir=" + d.data(), "--port=" + strconv.Itoa(d.port), "--bind-address=127.0.0.1",
-				"--socket=" + d.File("socket"), "--pid-file=" + d.File("pid"), "--innodb-flush-log-at-trx-commit=0", "--init-file=" + d.File("init.sql"),
+			return []string{"mariadbd", "--no-defaults", "--datadir=" + d.data(), "--port=" + strconv.Itoa(d.port),
+				"--bind-address=127.0.0.1",
+				"--socket=" + d.File("socket"), "--pid-file=" + d.File("pid"), "--innodb-flush-log-at-trx-commit=0",
+				"--init-file=" + d.File("init.sql"),
 				"--ssl-cert=" + d.File("server.pem"), "--ssl-key=" + d.File("server.key")}
 		},
 		dsn: func(d *Server, database string) string {
@@ -303,8 +310,10 @@ func selfSigned() (certificate, key string, err error) {
 		return "", "", err
 	}
 	about := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "books"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "books"}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter:    time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	signed, err := x509.CreateCertificate(rand.Reader, about, about, &private.PublicKey, private)
@@ -312,7 +321,8 @@ func selfSigned() (certificate, key string, err error) {
 		return "", "", err
 	}
 	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed})), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})), err
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed})),
+		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})), err
 }
 
 // FreePort returns a port that nobody listens on.

@@ -107,15 +107,18 @@ func (s *Server) prepare() (err error) {
 		return err
 	}
 	s.url = "http://" + address
-	config := fmt.Sprintf("[database]\nuri = sqlite://\npath = %s\n[web]\nlisten = %s\n[password]\nlength = 1\n", s.dir, address)
-	for name, content := range map[string]string{"trytond.conf": config, "password": Password + "\n", "template.sqlite": ""} {
+	config := fmt.Sprintf("[database]\nuri = sqlite://\npath = %s\n[web]\nlisten = %s\n[password]\nlength = 1\n", s.dir,
+		address)
+	for name, content := range map[string]string{"trytond.conf": config, "password": Password + "\n",
+		"template.sqlite": ""} {
 		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(content), 0o600); err != nil {
 			return err
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), setUp)
 	defer cancel()
-	admin := s.command(ctx, "trytond-admin", "-d", "template", "-u", "ir", "res", "country", "party", "--email", "admin@books.example", "-l", "en")
+	admin := s.command(ctx, "trytond-admin", "-d", "template", "-u", "ir", "res", "country", "party", "--email",
+		"admin@books.example", "-l", "en")
 	admin.Env = append(os.Environ(), "TRYTONPASSFILE="+filepath.Join(s.dir, "password"))
 	if said, err := admin.CombinedOutput(); err != nil {
 		return fmt.Errorf("make a Tryton database: %w\n%s", err, said)
@@ -131,7 +134,8 @@ func (s *Server) command(ctx context.Context, program string, args ...string) *e
 // test was killed.
 func (s *Server) serve() error {
 	seconds := strconv.Itoa(int(lifetime.Seconds()))
-	s.cmd = exec.CommandContext(context.Background(), "timeout", "--kill-after=5", seconds, "trytond", "-c", filepath.Join(s.dir, "trytond.conf"))
+	s.cmd = exec.CommandContext(context.Background(), "timeout", "--kill-after=5", seconds, "trytond", "-c",
+		filepath.Join(s.dir, "trytond.conf"))
 	if err := s.cmd.Start(); err != nil {
 		s.cmd = nil
 		return fmt.Errorf("start trytond: %w", err)

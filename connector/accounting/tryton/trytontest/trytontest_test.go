@@ -36,7 +36,8 @@ func parties(db *trytontest.Database) []party {
 
 func TestDatabasesAreOfTheirOwnAndDoWhatTrytonDoes(t *testing.T) {
 	db, other := server.Database(t), server.Database(t)
-	ids := db.Create("party.party", trytontest.Values{"name": "Ann"}, trytontest.Values{"name": "Bob"}, trytontest.Values{"name": "Cy"}, trytontest.Values{"name": "Di"})
+	ids := db.Create("party.party", trytontest.Values{"name": "Ann"}, trytontest.Values{"name": "Bob"},
+		trytontest.Values{"name": "Cy"}, trytontest.Values{"name": "Di"})
 	db.Write("party.party", ids[0], trytontest.Values{"name": "Anna"})
 	db.Replace(ids[1], ids[0])
 	db.Erase(ids[2])

@@ -48,7 +48,8 @@ func (s *Server) group(r *http.Request) answer {
 	case parts[0] == "" && r.Method == http.MethodGet:
 		out := []any{}
 		for _, g := range s.groups {
-			out = append(out, map[string]any{"ContactGroupID": g.ContactGroupID, "Name": g.Name, "Status": "ACTIVE", "HasValidationErrors": false})
+			out = append(out, map[string]any{"ContactGroupID": g.ContactGroupID, "Name": g.Name, "Status": "ACTIVE",
+				"HasValidationErrors": false})
 		}
 		return ok(map[string]any{"Status": "OK", "ContactGroups": out})
 	case at < 0:
@@ -59,7 +60,9 @@ func (s *Server) group(r *http.Request) answer {
 			contacts = append(contacts, map[string]any{"ContactID": id, "Name": s.byID[id].Name})
 		}
 		g := s.groups[at]
-		return ok(map[string]any{"Status": "OK", "ContactGroups": []any{map[string]any{"ContactGroupID": g.ContactGroupID, "Name": g.Name, "Status": "ACTIVE", "Contacts": contacts}}})
+		return ok(map[string]any{"Status": "OK",
+			"ContactGroups": []any{map[string]any{"ContactGroupID": g.ContactGroupID, "Name": g.Name, "Status": "ACTIVE",
+				"Contacts": contacts}}})
 	case len(parts) == 2 && parts[1] == "Contacts" && r.Method == http.MethodPut:
 		return s.join(s.groups[at], r)
 	case len(parts) == 2 && parts[1] == "Contacts" && r.Method == http.MethodDelete:
@@ -88,9 +91,11 @@ func (s *Server) join(g Group, r *http.Request) answer {
 	for _, c := range body.Contacts {
 		found := s.byID[c.ContactID]
 		if found == nil || found.ContactStatus != "ACTIVE" {
-			return text(http.StatusBadRequest, "application/json", `{"ErrorNumber":10,"Type":"ValidationException","Message":"A validation exception occurred","Elements":[]}`)
+			return text(http.StatusBadRequest, "application/json",
+				`{"ErrorNumber":10,"Type":"ValidationException","Message":"A validation exception occurred","Elements":[]}`)
 		}
-		added = append(added, map[string]any{"ContactID": c.ContactID, "Addresses": []any{}, "Phones": []any{}, "ContactGroups": []any{}, "ContactPersons": []any{}, "HasValidationErrors": false, "ValidationErrors": []any{}})
+		added = append(added, map[string]any{"ContactID": c.ContactID, "Addresses": []any{}, "Phones": []any{},
+			"ContactGroups": []any{}, "ContactPersons": []any{}, "HasValidationErrors": false, "ValidationErrors": []any{}})
 	}
 	for _, c := range body.Contacts {
 		found := s.byID[c.ContactID]
@@ -104,6 +109,7 @@ func (s *Server) join(g Group, r *http.Request) answer {
 
 func (s *Server) leave(group, contact string) {
 	c := s.byID[contact]
-	c.ContactGroups = slices.DeleteFunc(slices.Clone(c.ContactGroups), func(g Group) bool { return g.ContactGroupID == group })
+	c.ContactGroups = slices.DeleteFunc(slices.Clone(c.ContactGroups),
+		func(g Group) bool { return g.ContactGroupID == group })
 	c.Updated = s.Now()
 }

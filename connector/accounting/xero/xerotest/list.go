@@ -40,10 +40,12 @@ func (s *Server) list(r *http.Request) answer {
 	if q.order != nil {
 		slices.SortStableFunc(found, q.order)
 	}
-	out := map[string]any{"Id": guid(-7), "Status": "OK", "ProviderName": "payersync", "DateTimeUTC": msDate(s.Now(), false)}
+	out := map[string]any{"Id": guid(-7), "Status": "OK", "ProviderName": "payersync",
+		"DateTimeUTC": msDate(s.Now(), false)}
 	if q.page > 0 {
 		count := len(found)
-		out["pagination"] = map[string]int{"page": q.page, "pageSize": q.size, "pageCount": (count + q.size - 1) / q.size, "itemCount": count}
+		out["pagination"] = map[string]int{"page": q.page, "pageSize": q.size, "pageCount": (count + q.size - 1) / q.size,
+			"itemCount": count}
 		begin := min((q.page-1)*q.size, count)
 		found = found[begin:min(begin+q.size, count)]
 	}
@@ -57,7 +59,8 @@ func (s *Server) list(r *http.Request) answer {
 
 func (q query) matches(c *Contact) bool {
 	switch {
-	case c.ContactStatus != "ACTIVE" && !q.archived, q.buyers && !c.IsCustomer, len(q.ids) > 0 && !slices.Contains(q.ids, c.ContactID):
+	case c.ContactStatus != "ACTIVE" && !q.archived, q.buyers && !c.IsCustomer, len(q.ids) > 0 &&
+		!slices.Contains(q.ids, c.ContactID):
 		return false
 	}
 	return q.since.IsZero() || !c.Updated.Truncate(time.Second).Before(q.since)

@@ -147,11 +147,13 @@ func guid(n int) string {
 func newContact(id string, n int, now time.Time) *Contact {
 	email := fmt.Sprintf("accounts%d@customer.example", n)
 	return &Contact{
-		ContactID: id, ContactStatus: "ACTIVE", Name: fmt.Sprintf("Customer %d Ltd", n), AccountNumber: fmt.Sprintf("C%05d", n),
-		FirstName: "Ann", LastName: "Baker", EmailAddress: &email, DefaultCurrency: "GBP", IsCustomer: true,
+		ContactID: id, ContactStatus: "ACTIVE", Name: fmt.Sprintf("Customer %d Ltd", n),
+		AccountNumber: fmt.Sprintf("C%05d", n),
+		FirstName:     "Ann", LastName: "Baker", EmailAddress: &email, DefaultCurrency: "GBP", IsCustomer: true,
 		Addresses: []Address{
 			{AddressType: "STREET"},
-			{AddressType: "POBOX", AddressLine1: fmt.Sprintf("%d Quay St", n), City: "Leeds", PostalCode: "LS1 4AP", Country: "United Kingdom"},
+			{AddressType: "POBOX", AddressLine1: fmt.Sprintf("%d Quay St", n), City: "Leeds", PostalCode: "LS1 4AP",
+				Country: "United Kingdom"},
 		},
 		Phones: []Phone{
 			{"DDI", "", "", ""}, {"DEFAULT", "2000111", "113", "44"}, {"FAX", "", "", ""}, {"MOBILE", "", "", ""},
@@ -195,7 +197,8 @@ func (s *Server) Merge(loser, survivor string) {
 // Erase has the effect of a person's request to be forgotten.
 func (s *Server) Erase(id string) {
 	s.Edit(id, func(c *Contact) {
-		*c = Contact{ContactID: c.ContactID, ContactStatus: "GDPRREQUEST", Name: "Erased", EmailAddress: new(string), Addresses: []Address{}, Phones: []Phone{}, ContactPersons: []Person{}, ContactGroups: []Group{}}
+		*c = Contact{ContactID: c.ContactID, ContactStatus: "GDPRREQUEST", Name: "Erased", EmailAddress: new(string),
+			Addresses: []Address{}, Phones: []Phone{}, ContactPersons: []Person{}, ContactGroups: []Group{}}
 	})
 }
 
@@ -326,7 +329,8 @@ func (s *Server) answer(r *http.Request) (answer, func()) {
 	case r.URL.Path == "/connections":
 		return s.connections(), nil
 	}
-	return text(http.StatusNotFound, "text/html", "<html><body>The resource you're looking for cannot be found</body></html>"), nil
+	return text(http.StatusNotFound, "text/html",
+		"<html><body>The resource you're looking for cannot be found</body></html>"), nil
 }
 
 // refuse checks token and tenant.
@@ -409,7 +413,8 @@ func (s *Server) organisation(r *http.Request) answer {
 	if s.Custom {
 		i = 0
 	}
-	o := map[string]any{"OrganisationID": s.Tenants[i].ID, "Name": s.Tenants[i].Name, "BaseCurrency": "GBP", "CountryCode": "GB"}
+	o := map[string]any{"OrganisationID": s.Tenants[i].ID, "Name": s.Tenants[i].Name, "BaseCurrency": "GBP",
+		"CountryCode": "GB"}
 	return ok(map[string]any{"Status": "OK", "Organisations": []any{o}})
 }
 

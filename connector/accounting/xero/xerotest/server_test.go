@@ -74,8 +74,10 @@ func TestModelRefusesWhatXeroRefuses(t *testing.T) {
 		{"page 0", contacts + "?page=0", nil, 400, "QueryParseException"},
 		{"page abc", contacts + "?page=abc", nil, 400, "QueryParseException"},
 		{"a page too large", contacts + "?page=1&pageSize=1001", nil, 400, "out of range"},
-		{"an HTTP-date", contacts + "?page=1", []string{"If-Modified-Since", noon.Format(http.TimeFormat)}, 400, "no date-time"},
-		{"a time without zone", contacts + "?page=1", []string{"If-Modified-Since", "2026-11-20T10:00:00"}, 400, "no date-time"},
+		{"an HTTP-date", contacts + "?page=1", []string{"If-Modified-Since", noon.Format(http.TimeFormat)}, 400,
+			"no date-time"},
+		{"a time without zone", contacts + "?page=1", []string{"If-Modified-Since", "2026-11-20T10:00:00"}, 400,
+			"no date-time"},
 		{"an unknown order", contacts + "?page=1&order=Shoe", nil, 400, "does not know the order"},
 		{"an unknown parameter", contacts + "?page=1&pagesize=5", nil, 400, "does not know the parameter"},
 		{"an unknown address", "/api.xro/2.0/Contact", nil, 404, "cannot be found"},
@@ -94,7 +96,8 @@ func TestModelHasXerosTraps(t *testing.T) {
 	all := s.Contacts()
 	s.Archive(all[1].ContactID)
 	s.Merge(all[2].ContactID, all[3].ContactID)
-	if _, body, h := get(t, s, contacts+"?page=1", "Accept", "*/*"); !strings.HasPrefix(body, "<") || !strings.Contains(h.Get("Content-Type"), "xml") {
+	if _, body, h := get(t, s, contacts+"?page=1", "Accept", "*/*"); !strings.HasPrefix(body, "<") ||
+		!strings.Contains(h.Get("Content-Type"), "xml") {
 		t.Errorf("without Accept came %s", body)
 	}
 	if _, body, _ := get(t, s, contacts+"?page=1"); len(names(t, body)) != 3 {
@@ -104,16 +107,19 @@ func TestModelHasXerosTraps(t *testing.T) {
 	if len(names(t, body)) != 5 || !strings.Contains(body, `"MergedToContactID":"`+all[3].ContactID) {
 		t.Errorf("with archived contacts came %s", body)
 	}
-	if h.Get("X-DayLimit-Remaining") == "" || !strings.Contains(body, `+0000)/`) || strings.Count(body, `/Date(`) == strings.Count(body, `+0000)/`) {
+	if h.Get("X-DayLimit-Remaining") == "" || !strings.Contains(body, `+0000)/`) ||
+		strings.Count(body, `/Date(`) == strings.Count(body, `+0000)/`) {
 		t.Errorf("an answer needs the limit's header and both forms of a time: %v %s", h, body)
 	}
-	if _, body, _ := get(t, s, contacts+"?includeArchived=true"); strings.Contains(body, "MergedToContactID") || strings.Contains(body, "pagination") {
+	if _, body, _ := get(t, s, contacts+"?includeArchived=true"); strings.Contains(body, "MergedToContactID") ||
+		strings.Contains(body, "pagination") {
 		t.Errorf("without page came %s", body)
 	}
 	if _, body, _ := get(t, s, contacts+"?page=1&summaryOnly=true"); strings.Contains(body, "Addresses") {
 		t.Errorf("a summary has addresses: %s", body)
 	}
-	if _, body, _ := get(t, s, contacts+"?page=1", "If-Modified-Since", noon.Add(time.Second).Format(time.RFC3339)); len(names(t, body)) != 0 {
+	if _, body, _ := get(t, s, contacts+"?page=1", "If-Modified-Since",
+		noon.Add(time.Second).Format(time.RFC3339)); len(names(t, body)) != 0 {
 		t.Errorf("a later lower bound gave %v", names(t, body))
 	}
 }
@@ -127,7 +133,8 @@ func TestModelPagesInTheOrderThatIsAskedFor(t *testing.T) {
 	s.Edit(ids[0], func(c *xerotest.Contact) { c.Name = "edited" })
 	_, first, _ := get(t, s, contacts+"?page=1&pageSize=2&order=UpdatedDateUTC+ASC")
 	_, third, _ := get(t, s, contacts+"?page=3&pageSize=2&order=UpdatedDateUTC+ASC")
-	if got := append(names(t, first), names(t, third)...); strings.Join(got, ", ") != "Customer 2 Ltd, Customer 3 Ltd, edited" {
+	if got := append(names(t, first), names(t, third)...); strings.Join(got,
+		", ") != "Customer 2 Ltd, Customer 3 Ltd, edited" {
 		t.Errorf("pages 1 and 3 are %v", got)
 	}
 	if !strings.Contains(third, `"pagination":{"itemCount":5,"page":3,"pageCount":3,"pageSize":2}`) {
@@ -167,7 +174,8 @@ func TestModelOfACustomConnectionAnswersWithinItsOrganisationAlone(t *testing.T)
 	if status, _, _ := get(t, s, "/connections"); status != http.StatusForbidden {
 		t.Errorf("the list of connections: %d", status)
 	}
-	if status, body, _ := get(t, s, "/api.xro/2.0/Organisation", "Xero-Tenant-Id", ""); status != 200 || !strings.Contains(body, s.Tenants[0].ID) {
+	if status, body, _ := get(t, s, "/api.xro/2.0/Organisation", "Xero-Tenant-Id", ""); status != 200 ||
+		!strings.Contains(body, s.Tenants[0].ID) {
 		t.Errorf("the organisation: %d %s", status, body)
 	}
 }
