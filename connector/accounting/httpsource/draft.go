@@ -71,13 +71,23 @@ func (d *drafting) at(v any, keys ...string) map[string]any {
 	return nil
 }
 
+// mostParts is how deep the parts of a schema are followed. A part may be the schema itself.
+const mostParts = 4
+
 // properties are the properties of a schema, also of one that is made of several.
 func (d *drafting) properties(schema map[string]any) map[string]any {
+	return d.propertiesWithin(schema, mostParts)
+}
+
+func (d *drafting) propertiesWithin(schema map[string]any, parts int) map[string]any {
 	out := map[string]any{}
+	if parts == 0 {
+		return out
+	}
 	for _, of := range []string{"allOf", "oneOf", "anyOf"} {
-		parts, _ := schema[of].([]any)
-		for _, part := range parts {
-			maps.Copy(out, d.properties(d.at(part)))
+		list, _ := schema[of].([]any)
+		for _, part := range list {
+			maps.Copy(out, d.propertiesWithin(d.at(part), parts-1))
 		}
 	}
 	maps.Copy(out, d.at(schema, "properties"))
@@ -341,8 +351,14 @@ func (d *drafting) writeStates(line func(string, ...any), fields map[string]any)
 	}
 }
 
-// field writes the declaration of a field; "" for one that no mapping may read.
+// deepestField is the depth of the deepest fields in a draft. A schema may contain itself.
+const deepestField = 2
+
+// field writes the declaration of a field; "" for one that no mapping may read, or that is too deep.
 func (d *drafting) field(name string, schema map[string]any, depth int) string {
+	if depth > deepestField {
+		return ""
+	}
 	kind, _ := schema["type"].(string)
 	inner := d.properties(schema)
 	if kind == "array" {
@@ -350,14 +366,14 @@ func (d *drafting) field(name string, schema map[string]any, depth int) string {
 	}
 	var parts []string
 	for _, sub := range slices.Sorted(maps.Keys(inner)) {
-		if f := d.field(sub, d.at(inner[sub]), depth+1); f != "" && depth < 2 {
+		if f := d.field(sub, d.at(inner[sub]), depth+1); f != "" {
 			parts = append(parts, f)
 		}
 	}
 	kinds := map[string]string{"integer": "number", "number": "number", "boolean": "flag", "array": "list",
 		"object": "object"}
 	switch kind = kinds[kind]; {
-	case bankNames.MatchString(name), kind == "object" && len(parts) == 0, depth > 2:
+	case bankNames.MatchString(name), kind == "object" && len(parts) == 0:
 		return ""
 	case idNames.MatchString(name):
 		kind = ""

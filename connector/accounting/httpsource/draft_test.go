@@ -19,7 +19,7 @@ func TestDraftsOfVendorsDescriptionsNameTheListAndWhatIsOpen(t *testing.T) {
 		"openapi/invoice-ninja.yaml": {"path: /api/v1/clients\n", "X-API-TOKEN", `"updated_at": "${since}"`,
 			"is: deleted}"},
 		"openapi/moneybird.yaml":       {"/contacts", `"per_page": "${size}"`, "id: id\n", "archived == false, is: active"},
-		"openapi/sage-accounting.yaml": {"path: /contacts\n", "oauth2-code"},
+		"openapi/sage-accounting.yaml": {"path: /contacts\n", `auth: {kind: "?"}`},
 		"openapi/sevdesk.yaml":         {"path: /Contact\n", `Authorization: "${secret.api_key}"`},
 		"xero_accounting.yaml":         {"path: /Contacts\n", `records: "Contacts"`, "id: ContactID"},
 	} {
@@ -86,5 +86,22 @@ func TestRecordingKeepsStatesAndReplacesPersonalValues(t *testing.T) {
 	}
 	if f := p.checkExamples(t.Context(), text); !f.OK {
 		t.Errorf("the recording is no example: %s\n%s", f.Detail, text)
+	}
+}
+
+func TestADescriptionWhoseSchemasContainThemselvesHasADraft(t *testing.T) {
+	t.Parallel()
+	draft, err := Draft("books", []byte(`{"openapi": "3.0.0", "servers": [{"url": "https://books.example"}], "paths": {"/customers": {"get": {
+		"responses": {"200": {"content": {"application/json": {"schema": {"type": "array", "items": {"$ref": "#/components/schemas/Customer"}}}}}}}}},
+		"components": {"schemas": {
+		  "Customer": {"type": "object", "allOf": [{"$ref": "#/components/schemas/Customer"}], "properties": {"id": {"type": "string"}, "name": {"type": "string"},
+		    "parent": {"$ref": "#/components/schemas/Customer"}, "branches": {"type": "array", "items": {"$ref": "#/components/schemas/Customer"}}}}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"path: /customers\n", `name: "parent", type: object, fields: [`} {
+		if !strings.Contains(string(draft), want) {
+			t.Errorf("the draft has no %q:\n%s", want, draft)
+		}
 	}
 }
