@@ -134,8 +134,8 @@ func (l *Ledger) enterWAL(ctx context.Context) error {
 	})
 }
 
-// markFile marks a new file as a ledger before its first table is created, so that the next start
-// continues an interrupted one (fault F70).
+// markFile marks a new file as a ledger before it creates the first table. After an interruption, the next start
+// continues (fault F70).
 func (l *Ledger) markFile(ctx context.Context) error {
 	var id int
 	if err := l.writer.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {

@@ -40,8 +40,8 @@ func (l *Ledger) PlanPage(ctx context.Context, before int64, limit int) ([]Plan,
 		AND (?1 = 0 OR plan_id < ?1) ORDER BY plan_id DESC LIMIT ?2`, before, limit)
 }
 
-// FindPlan returns the plan with this number, or whose hash begins with id (8
-// characters at least); ErrPlanNotWaiting when there is none.
+// FindPlan returns the plan with the number id, or with a hash that begins with id. Such a beginning has at least
+// 8 characters. Without such a plan, it fails with ErrPlanNotWaiting.
 func (l *Ledger) FindPlan(ctx context.Context, id string) (Plan, error) {
 	found, err := l.plans(ctx,
 		"WHERE cast(plan_id AS TEXT) = ?1 OR (length(?1) >= 8 AND substr(hash, 1, length(?1)) = ?1) ORDER BY plan_id DESC LIMIT 1", id)

@@ -104,7 +104,8 @@ func (tx *Tx) countRun(run int64, connection string, met *connector.IDs) (c Coun
 }
 
 // countMet counts the records met by a run, by their class. With a nil met it counts all records that are not
-// missed. again reports whether any record, met or not, needs another plan.
+// missed. again reports
+// whether any record needs another plan, including those that the run did not meet.
 func (tx *Tx) countMet(connection string, met *connector.IDs, stands func(protocol.Status, int)) (again bool,
 	err error) {
 	if met != nil {

@@ -90,7 +90,8 @@ func Note(ctx context.Context, l *state.Ledger, write func(*state.Tx) error) err
 	return l.Do(ctx, write)
 }
 
-// Batch computes the hash by which a person approves messages: exactly those that a plan showed.
+// Batch computes the hash of the messages in a plan.
+// A person approves a plan by this hash, so an approval covers no other message.
 type Batch struct{ sum hash.Hash }
 
 // Add adds a message by the facts that a person saw.
