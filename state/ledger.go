@@ -109,7 +109,18 @@ type Ledger struct {
 // statements are queries that were prepared, by their text.
 type statements struct {
 	mu sync.Mutex
-	of map[string]*sql.Stmt
+	of map[string]*sql.Stmt // nil once the ledger is closed
+}
+
+func (s *statements) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for _, stmt := range s.of {
+		errs = append(errs, stmt.Close())
+	}
+	s.of = nil
+	return errors.Join(errs...)
 }
 
 // Open opens the ledger at opts.Path, creates it if it does not exist, and migrates its schema. It refuses a
@@ -336,7 +347,7 @@ func (l *Ledger) checkKey(ctx context.Context, db executor) error {
 }
 
 // Close waits for the writes already handed in and closes the ledger. Writes
-// handed in later fail with ErrClosed.
+// handed in later fail with ErrClosed, and so do later reads.
 func (l *Ledger) Close() error { return l.close() }
 
 func (l *Ledger) shut() error {
@@ -352,10 +363,7 @@ func (l *Ledger) disconnect() error {
 		l.sound.giveUp()
 		looked = l.sound.foundSound()
 	}
-	errs = append(errs, l.leave())
-	for _, s := range l.reads.of {
-		errs = append(errs, s.Close())
-	}
+	errs = append(errs, l.leave(), l.reads.close())
 	if l.reader != nil {
 		errs = append(errs, l.reader.Close())
 	}
@@ -429,6 +437,9 @@ func (l *Ledger) preparedRead(ctx context.Context, query string) (*sql.Stmt, err
 	query = l.within(query)
 	l.reads.mu.Lock()
 	defer l.reads.mu.Unlock()
+	if l.reads.of == nil {
+		return nil, ErrClosed
+	}
 	if s, ok := l.reads.of[query]; ok {
 		return s, nil
 	}

@@ -14,7 +14,7 @@ const maxBatch = 256
 // restAfter is how long the writer, and each reader, keeps unused memory.
 const restAfter = 30 * time.Second
 
-// ErrClosed is returned for a write that came after Close.
+// ErrClosed is returned for a write or a read that came after Close.
 var ErrClosed = errors.New("the ledger is closed")
 
 // write is one function that waits for the writer.

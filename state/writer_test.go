@@ -248,6 +248,36 @@ func TestWritesRacingWithCloseAreKeptOrRefused(t *testing.T) {
 	}
 }
 
+func TestReadsRacingWithCloseFailCleanly(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	var wg sync.WaitGroup
+	var first sync.WaitGroup
+	for i := range 8 {
+		first.Add(1)
+		wg.Go(func() {
+			for at := 0; ; at++ {
+				var got int // each query is another one, so each is prepared
+				err := d.queryRow(context.Background(), fmt.Sprintf("SELECT %d", i*1_000_000+at)).Scan(&got)
+				if at == 0 {
+					first.Done()
+				}
+				if err != nil {
+					return
+				}
+			}
+		})
+	}
+	first.Wait()
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	wg.Wait()
+	if _, err := d.query(t.Context(), "SELECT 0"); !errors.Is(err, ErrClosed) {
+		t.Errorf("a read after Close: %v, want %v", err, ErrClosed)
+	}
+}
+
 // Two ledgers on one file, as two processes have them, lose nothing to each
 // other and keep one chain.
 func TestTwoLedgersOnOneFileTakeTurns(t *testing.T) {
