@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"payersync/configs"
 	"payersync/connector"
 	"payersync/connector/billing"
 	"payersync/mapping/strict"
@@ -215,6 +217,45 @@ func TestSecretsComeFromFilesBesideTheConfiguration(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{path, filepath.Join(dir, "secret.txt")}, got.Files); diff != "" {
 		t.Errorf("the files that it was read from (-want +got):\n%s", diff)
+	}
+}
+
+// serve compares two readings of its configuration to find out whether a file changed.
+func TestAnEditOfAnOwnProfileIsAnEditOfTheConfiguration(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path, profile := filepath.Join(dir, "payersync.yaml"), filepath.Join(dir, "books.yaml")
+	write := func(file, text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shipped, err := configs.FS.ReadFile("sources/freeagent/profile.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(profile, string(shipped))
+	write(path, strings.Replace(minimal, "kind: csv, path: /data/a.csv, preset: xero",
+		"kind: http, profile: books.yaml, client_id: x, client_secret: y", 1))
+	load := func() *Config {
+		t.Helper()
+		c, err := Load(path, environment)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	first := load()
+	if !reflect.DeepEqual(first, load()) {
+		t.Error("the same files give another configuration")
+	}
+	if !slices.Contains(first.Files, profile) {
+		t.Errorf("the configuration was read from %v", first.Files)
+	}
+	write(profile, strings.Replace(string(shipped), "size: 100", "size: 50", 1))
+	if reflect.DeepEqual(first, load()) {
+		t.Error("an edited profile gives the same configuration")
 	}
 }
 

@@ -114,7 +114,11 @@ func ShippedProfile(name string) *httpsource.Profile {
 	return p
 }
 
-// LoadProfile reads the profile in a file.
+// ownProfiles are the profiles that this process read from files, by name and content.
+var ownProfiles sync.Map
+
+// LoadProfile reads the profile in a file. It returns the same profile again for the same content, so two readings of an
+// unchanged configuration are equal, and serve sees an edit of the profile as an edit of the configuration.
 func LoadProfile(file string) (*httpsource.Profile, error) {
 	f, err := os.Open(file) //nolint:gosec // the configuration names it
 	if err != nil {
@@ -124,7 +128,16 @@ func LoadProfile(file string) (*httpsource.Profile, error) {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, fmt.Errorf("cannot read the profile: %w", err)
 	}
-	return httpsource.Load(file, data)
+	key := file + "\x00" + string(data)
+	if known, ok := ownProfiles.Load(key); ok {
+		return known.(*httpsource.Profile), nil
+	}
+	p, err := httpsource.Load(file, data)
+	if err != nil {
+		return nil, err
+	}
+	known, _ := ownProfiles.LoadOrStore(key, p)
+	return known.(*httpsource.Profile), nil
 }
 
 // ProfileOf returns the source's profile; nil for a source without one.
@@ -144,6 +157,9 @@ func (c *check) ownProfile(at strict.Path, s *Source) {
 		return
 	}
 	s.HTTP.Profile = c.path(s.HTTP.Profile)
+	if c.config.Node == nil {
+		c.config.Files = append(c.config.Files, s.HTTP.Profile)
+	}
 	p, err := LoadProfile(s.HTTP.Profile)
 	if err != nil {
 		c.report(at.Key("profile"), "%s", err)
