@@ -291,7 +291,7 @@ type WritebackApproval struct {
 	Reason     string
 }
 
-// ApproveWriteback lets writes go, exactly these.
+// ApproveWriteback lets writes go, exactly these. They are all that wait for the connection.
 func (tx *Tx) ApproveWriteback(a WritebackApproval, actor string) error {
 	for id, to := range a.Writes {
 		record := RecordID{a.Connection, id}
@@ -302,6 +302,7 @@ func (tx *Tx) ApproveWriteback(a WritebackApproval, actor string) error {
 		}
 	}
 	return errors.Join(
+		tx.exec("UPDATE writeback_runs SET waiting = 0, waits_at = NULL WHERE connection = ?", a.Connection),
 		tx.exec("INSERT INTO writeback_approvals (connection, setup, batch, payers, actor, reason, at) VALUES (?, ?, ?, ?, ?, ?, ?)",
 			a.Connection, a.Setup, a.Batch, len(a.Writes), actor, a.Reason, stamp(tx.now)),
 		tx.Audit(Entry{Actor: actor, Action: "approve writeback", Subject: a.Connection + " " + a.Batch + ", " +

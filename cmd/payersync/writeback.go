@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +17,6 @@ import (
 	"payersync/connector/outbox"
 	"payersync/connector/syncer"
 	"payersync/connector/writeback"
-	"payersync/state"
 )
 
 func (a *app) writebackCmd() *cobra.Command {
@@ -129,22 +127,20 @@ func (a *app) showWritePlan(ctx context.Context, s *session.Session, w writeback
 	}
 	out := writePlan{p.Connection, w.Writer.Setup(), p.Payers, p.Count(writeback.Due), p.Count(writeback.Waits), p.Stuck(),
 		p.Why, p.Batch}
-	rows := make([]writeRow, len(first))
-	for n, i := range first {
-		rows[n] = writeRowOf(i.In(p))
-	}
-	if err := readWrites(ctx, s, w, rows); err != nil {
+	shown, err := w.Show(ctx, s.Ledger, connector.Map(first, func(i writeback.Item) writeback.Item { return i.In(p) }))
+	if err != nil {
 		return fmt.Errorf("cannot read the fields of %s: %w; payersync check tells more", w.Name, err)
 	}
+	rows := connector.Map(shown, writeRowOf)
 	if a.JSON() {
 		return a.writeWritePlan(ctx, s, w, p, out, rows)
 	}
 	return a.printWritePlan(out, rows, p.Items())
 }
 
-func writeRowOf(i writeback.Item) writeRow {
+func writeRowOf(i writeback.Shown) writeRow {
 	return writeRow{Connection: i.Connection, SourceID: i.SourceID, Key: i.Key.Value, MandateID: i.MandateID,
-		From: i.Applied, To: i.To, Doing: i.Doing, Why: i.Why}
+		From: i.Applied, To: i.To, Doing: i.Doing, Why: i.Why, Holds: i.Holds, Becomes: i.Becomes}
 }
 
 // writeWritePlan writes a plan as JSON, payer by payer: rows are the first of them, with their fields'
@@ -166,45 +162,12 @@ func (a *app) writeWritePlan(ctx context.Context, s *session.Session, w writebac
 		}
 		_, err := writeback.MakePlan(ctx, s.Ledger, w, func(i writeback.Item) {
 			if i.SourceID > last {
-				write(writeRowOf(i.In(p)))
+				write(writeRowOf(writeback.Shown{Item: i.In(p)}))
 			}
 		})
 		return errors.Join(err, failed)
 	})
 	return out.Close()
-}
-
-// readWrites adds the present and future values of the rows' fields.
-func readWrites(ctx context.Context, s *session.Session, w writeback.Connection, rows []writeRow) error {
-	reader, can := w.Writer.(writeback.Reader)
-	if !can || len(rows) == 0 {
-		return nil
-	}
-	ids := make([]string, len(rows))
-	for n := range rows {
-		ids[n] = rows[n].SourceID
-	}
-	held, err := reader.Read(ctx, ids)
-	if err != nil {
-		return err
-	}
-	for n := range rows {
-		found, is := held[rows[n].SourceID]
-		if !is {
-			continue
-		}
-		known, err := s.Ledger.WritebackField(ctx, state.RecordID{Connection: rows[n].Connection, SourceID: rows[n].SourceID},
-			w.SetupHash())
-		if err != nil {
-			return err
-		}
-		rows[n].Holds = &found.Value
-		if rows[n].To != "" {
-			becomes := w.Writer.Value(rows[n].To, *cmp.Or(known.Earlier, &found.Value))
-			rows[n].Becomes = &becomes
-		}
-	}
-	return nil
 }
 
 // printWritePlan prints a plan of so many writes, and the first of them.
@@ -223,7 +186,7 @@ func (a *app) printWritePlan(p writePlan, first []writeRow, writes int) error {
 		if r.Becomes != nil {
 			becomes = fmt.Sprintf("%q", *r.Becomes)
 		}
-		if r.Doing.Stuck() {
+		if r.Holds != nil && r.Becomes == nil || r.Doing.Stuck() {
 			becomes = ""
 		}
 		rows = append(rows, []string{show.Visible(r.SourceID), show.Visible(r.Key), string(r.From), string(r.To),

@@ -60,7 +60,7 @@ func (a *app) showWritten(ctx context.Context, s *session.Session, w writeback.C
 	}
 	if _, err := writeback.MakePlan(ctx, s.Ledger, w, func(i writeback.Item) {
 		if i.Doing.Stuck() || i.Doing == writeback.Unclear {
-			out.Look = append(out.Look, writeRowOf(i))
+			out.Look = append(out.Look, writeRowOf(writeback.Shown{Item: i}))
 		}
 	}); err != nil {
 		return err

@@ -92,7 +92,7 @@ func (r *Run) due(ctx context.Context) (due []string, fresh map[string]bool, err
 		if i.Doing != Due {
 			return
 		}
-		if i.fresh() {
+		if i.Fresh() {
 			if len(fresh) == neverLet {
 				return
 			}
@@ -111,7 +111,7 @@ func (r *Run) dueOf(ctx context.Context, due []string, fresh map[string]bool) (i
 	payers, err := r.Ledger.WritebacksOf(ctx, r.Name, r.SetupHash(), due)
 	now := r.Ledger.Now()
 	for _, p := range payers {
-		if i, is := r.itemOf(p, now); is && i.Doing == Due && (!i.fresh() || fresh[i.SourceID]) {
+		if i, is := r.itemOf(p, now); is && i.Doing == Due && (!i.Fresh() || fresh[i.SourceID]) {
 			items = append(items, i)
 		}
 	}
@@ -212,12 +212,9 @@ func (r *Run) look(ctx context.Context) error {
 
 // lookAt stores a field's value.
 func (r *Run) lookAt(ctx context.Context, i Item, held map[string]connector.WrittenField) error {
-	found, is := held[i.SourceID]
-	switch {
-	case !is:
-		return r.refuse(ctx, i, "The record is not there any more.")
-	case found.Closed != "":
-		return r.refuse(ctx, i, "The record cannot be written to: "+found.Closed+".")
+	found, there := held[i.SourceID]
+	if why := closed(found, there); why != "" {
+		return r.refuse(ctx, i, why)
 	}
 	field, err := r.Ledger.WritebackField(ctx, i.RecordID, r.SetupHash())
 	if err != nil {
@@ -285,26 +282,6 @@ func (r *Run) chunk(ctx context.Context, due []string, fresh map[string]bool) er
 	return nil
 }
 
-// read returns the values of the fields; nil if they cannot be read.
-func (r *Run) read(ctx context.Context, items []Item) (map[string]connector.WrittenField, error) {
-	reader, can := r.Writer.(Reader)
-	if !can {
-		return nil, nil
-	}
-	ids := make([]string, len(items))
-	for n, i := range items {
-		ids[n] = i.SourceID
-	}
-	held, err := reader.Read(ctx, ids)
-	if err != nil {
-		return nil, fmt.Errorf("read the fields: %w", err)
-	}
-	if held == nil {
-		held = map[string]connector.WrittenField{}
-	}
-	return held, nil
-}
-
 // write writes to one record, once more if it was edited since the read.
 func (r *Run) write(ctx context.Context, i Item, held map[string]connector.WrittenField, again bool) error {
 	field, err := r.Ledger.WritebackField(ctx, i.RecordID, r.SetupHash())
@@ -317,23 +294,16 @@ func (r *Run) write(ctx context.Context, i Item, held map[string]connector.Writt
 		From:      i.Applied, To: i.To,
 	}
 	if held != nil {
-		found, is := held[i.SourceID]
-		switch {
-		case !is:
-			return r.refuse(ctx, i, "The record is not there any more.")
-		case found.Closed != "":
-			return r.refuse(ctx, i, "The record cannot be written to: "+found.Closed+".")
-		case field.Earlier == nil, i.Applied == connector.StandingNone &&
-			(field.Holds == nil || *field.Holds == *field.Earlier): // nothing of ours is in it
-			field.Earlier, field.Holds = &found.Value, nil
-		}
-		value := r.Writer.Value(i.To, *field.Earlier)
-		switch {
-		case found.Value == value:
-			field.Holds, field.Foreign = &value, nil
+		found, there := held[i.SourceID]
+		m := r.meet(i, field, found, there)
+		switch field = m.field; {
+		case m.refused != "":
+			return r.refuse(ctx, i, m.refused)
+		case m.already:
+			field.Holds, field.Foreign = &m.value, nil
 			r.result.Already++
 			return r.note(ctx, func(tx *state.Tx) error { return tx.FieldSays(i.RecordID, r.SetupHash(), i.To, field) })
-		case field.Holds != nil && found.Value != *field.Holds:
+		case m.theirs:
 			return r.yield(ctx, i, field, found.Value, "")
 		}
 		w.Field = found

@@ -153,6 +153,7 @@ func MakePlan(ctx context.Context, ledger *state.Ledger, c Connection, each func
 	p := Plan{Connection: c.Name, counts: map[Doing]int{}}
 	now := ledger.Now()
 	fresh, batch := 0, outbox.Batch{}
+	batch.Add(c.Name, c.SetupHash())
 	err := ledger.EachWriteback(ctx, c.Name, c.SetupHash(), func(payer state.WritebackPayer) error {
 		p.Payers++
 		item, is := c.itemOf(payer, now)
@@ -160,7 +161,7 @@ func MakePlan(ctx context.Context, ledger *state.Ledger, c Connection, each func
 			return nil
 		}
 		p.counts[item.Doing]++
-		if item.fresh() {
+		if item.Fresh() {
 			fresh++
 			batch.Add(item.SourceID, string(item.Applied), string(item.To))
 		}
@@ -267,14 +268,14 @@ func (p Plan) brake(fresh int, ever bool) string {
 
 // In returns the item's state in the finished plan: unapproved writes wait if the whole plan does.
 func (i Item) In(p Plan) Item {
-	if i.fresh() && p.Batch != "" {
+	if i.Fresh() && p.Batch != "" {
 		i.Doing = Waits
 	}
 	return i
 }
 
-// fresh reports whether nobody has let it go yet.
-func (i Item) fresh() bool { return i.Doing == Due && i.Approved != i.To }
+// Fresh reports whether a due write has no approval yet.
+func (i Item) Fresh() bool { return i.Doing == Due && i.Approved != i.To }
 
 // Approve approves the waiting writes, if they are the batch a person has seen, and returns their number. It fails with
 // outbox.ErrNothing or outbox.ErrChanged.
@@ -282,7 +283,7 @@ func Approve(ctx context.Context, ledger *state.Ledger, c Connection, batch, act
 	a := state.WritebackApproval{Connection: c.Name, Setup: c.SetupHash(), Batch: batch,
 		Writes: map[string]connector.Standing{}, Reason: reason}
 	p, err := MakePlan(ctx, ledger, c, func(i Item) {
-		if i.fresh() {
+		if i.Fresh() {
 			a.Writes[i.SourceID] = i.To
 		}
 	})
