@@ -77,7 +77,9 @@ func (v *visit) overview() error {
 		Shares      []share
 		Connections []connectionRow
 		Steps       []setUp
-	}{Counted: c.At, Records: c.Records, Payers: c.Payers, Can: c.Reached(office.Active), Shares: shares(c), Needs: needs}
+		Startable   []string // connections that the person may run
+		Recent      recently
+	}{Startable: v.startable(), Counted: c.At, Records: c.Records, Payers: c.Payers, Can: c.Reached(office.Active), Shares: shares(c), Needs: needs}
 	content.Cannot = c.Payers - content.Can
 	content.Most = mostWords(c, content.Cannot)
 	for _, r := range c.Reasons {
@@ -93,6 +95,9 @@ func (v *visit) overview() error {
 		if content.Steps, err = v.setUp(c); err != nil {
 			return err
 		}
+	}
+	if content.Recent, err = v.recently(); err != nil {
+		return err
 	}
 	return v.show("overview", "Overview", content)
 }

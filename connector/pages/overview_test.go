@@ -52,7 +52,10 @@ func TestTheOverviewLeadsToTheFirstPayerAndThenSaysWhoCanBeDebited(t *testing.T)
 	h.activate(3)
 	h.recount()
 	page = v.get("/", http.StatusOK)
-	holds(t, page, "<h1>3 of 38 payers can be debited.</h1>")
+	holds(t, page, "<h1>3 of 38 payers can be debited.</h1>", "<h2>Last 24 hours</h2>", "3 mandates became active",
+		"34 customers created", "33 signing links requested", `<a href="/runs">1 run finished</a>`)
+	lacks(t, page, "mandates signed", "Run now", "are counted since")
+	holds(t, h.enter("olaf", pages.Operator).get("/", http.StatusOK), `<form method="post" action="/runs"><input type="hidden" name="connection" value="quickstart"><button>Run now`)
 	sum := 0
 	for path, n := range numbered(t, page, shareNumber) {
 		sum += n
