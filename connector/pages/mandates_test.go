@@ -308,3 +308,20 @@ func TestWriteBacksAreSeenWithTheMandates(t *testing.T) {
 		`data-label="Written">31<`, `data-label="Wait for approval">2<`, "looks at the plan and approves it")
 	holds(t, v.get("/", http.StatusOK), `href="/mandates#written">Look at the write-backs</a>`)
 }
+
+func TestAPrintedReportHasAllRowsUpToALimitAndSaysWhatIsLeftOut(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.crowd(520)
+	anna := h.enter("anna", pages.Operator)
+	page := h.settled(anna, "/mandates/report", "payers can be debited")
+	holds(t, page, `href="/mandates/report?print=1"`)
+	page = anna.get("/mandates/report?stage=books&print=1", http.StatusOK)
+	holds(t, page, "These are the first 500 of 520: the export above has all of them.", `href="/mandates/report?stage=books">Back`)
+	if n := strings.Count(page, `<th scope="row"><a href="/payers/`); n != 500 {
+		t.Errorf("the paper has %d rows", n)
+	}
+	holds(t, h.enter("vera", pages.Viewer).get("/mandates/report?stage=books&print=1", http.StatusOK), "exported by an operator")
+	page = anna.get("/mandates/report?class=D&print=1", http.StatusOK)
+	lacks(t, page, "These are the first", `rel="next"`)
+}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
@@ -24,9 +25,10 @@ func TestWhatIsPrintedHasWhatIsReadAlone(t *testing.T) {
 	b := h.browse(look{width: 720}) // a sheet of A4 between its margins
 	h.signIn(b, "anna", pages.Admin)
 	for path, want := range map[string][]string{
-		"/mandates/report":         {"can be debited", "Siân Pugh", "Send the signing link."},
-		"/payers/quickstart/HB001": {"Crumb & Sons", "HB001", "Postcode", "Created in the billing service"},
-		"/plans/2":                 {"Plan 2 of quickstart", "Crumb & Sons", "After"},
+		"/mandates/report":                     {"can be debited", "Siân Pugh", "Send the signing link.", "This paper shows 20 of"},
+		"/mandates/report?stage=books&print=1": {"can be debited", "38"},
+		"/payers/quickstart/HB001":             {"Crumb & Sons", "HB001", "Postcode", "Created in the billing service"},
+		"/plans/2":                             {"Plan 2 of quickstart", "Crumb & Sons", "After"},
 	} {
 		call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "screen"})
 		b.open(path)
@@ -39,6 +41,10 @@ func TestWhatIsPrintedHasWhatIsReadAlone(t *testing.T) {
 			t.Errorf("%s on paper has %q", path, left)
 		}
 		b.reads(want...)
+		rows := ask(b, chromedp.Evaluate[int](`[...document.querySelectorAll(".paper tbody tr")].filter(e => e.getClientRects().length).length`))
+		if all := strings.Contains(path, "print=1"); all && rows != 38 {
+			t.Errorf("%s on paper has %d rows", path, rows)
+		}
 		heads := ask(b, chromedp.Evaluate[[]string](`[...document.querySelectorAll("thead")].filter(e => e.getClientRects().length).map(e => getComputedStyle(e).display + " " + getComputedStyle(e.rows[0].cells[0]).position)`))
 		if len(heads) == 0 || slices.ContainsFunc(heads,
 			func(how string) bool { return how != "table-header-group static" }) {

@@ -34,6 +34,30 @@ type actsRow struct {
 	Here bool
 }
 
+// printedRows is how many rows of a report a printed page has at most. The exported file has all.
+const printedRows = 500
+
+// paper leads to a list with the rows for paper, or is one.
+type paper struct {
+	On    bool   // it has the rows for paper
+	Print string // the address of the list for paper; "" if the page shows all
+	Back  string // the address of the list for the screen
+	Most  int
+	limit int
+}
+
+// paper returns how many rows a list of this length shows.
+func (v *visit) paper(listed int) paper {
+	if v.filled("print") != "" {
+		return paper{On: true, Back: v.with("print", "", "after", ""), Most: printedRows, limit: printedRows}
+	}
+	p := paper{Most: printedRows, limit: wideRowsShown}
+	if listed > p.limit {
+		p.Print = v.with("print", "1", "after", "")
+	}
+	return p
+}
+
 // report lists debitable and other payers, with the reason and since when.
 func (v *visit) report() error {
 	class, step, ok := classOf(v)
@@ -71,6 +95,7 @@ func (v *visit) report() error {
 		Dormant, Bare    int
 		BankDays, Months int
 		Still            []string
+		Paper            paper
 	}{Counted: c.At, Records: c.Records, Payers: c.Payers, Can: c.Reached(office.Active), Who: who,
 		Ages: boundLabels(office.Ages[:], ">"), Class: class, Step: step, Stage: stage, Task: task,
 		Several: len(v.pages.cfg.Connections) > 1, Operator: v.User.Role.May(Operator),
@@ -101,7 +126,8 @@ func (v *visit) report() error {
 		}
 	}
 	content.Chart = newChart("Since when", about, "Days", "Payers", content.Ages, cannot)
-	rows, next, err := v.pages.cfg.Standings.Page(v.Context(), c, which, v.filled("after"), wideRowsShown)
+	content.Paper = v.paper(content.Listed)
+	rows, next, err := v.pages.cfg.Standings.Page(v.Context(), c, which, v.filled("after"), content.Paper.limit)
 	if err != nil {
 		return err
 	}
