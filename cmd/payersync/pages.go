@@ -204,8 +204,9 @@ func (a *app) pagesOf(s *session.Session, behind *behindPages, adjust func(*page
 			Board: behind.board, Stored: func(ctx context.Context, connection string) (syncer.Connection, error) {
 				return a.storedAs(ctx, s, connection)
 			}},
-		Moves:    a.movesOf(s),
-		Mandates: mandatesOf(s), Explain: func(ctx context.Context, connection string) (office.Explainer, error) {
+		Writebacks: writebacksOf(s),
+		Moves:      a.movesOf(s),
+		Mandates:   mandatesOf(s), Explain: func(ctx context.Context, connection string) (office.Explainer, error) {
 			m, err := a.mappingOf(ctx, s, connection)
 			return office.Explainer{Mapping: m, NotSent: s.Config.Billing.Dialect.NotCarried}, err
 		},

@@ -14,6 +14,7 @@ import (
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/accounting"
+	"payersync/connector/office"
 	"payersync/connector/outbox"
 	"payersync/connector/syncer"
 	"payersync/connector/writeback"
@@ -30,6 +31,17 @@ without that key.`,
 	}
 	return shows(subcommands(c, a.writebackPlanCmd(), a.writebackApproveCmd(), a.writebackRunCmd(), a.writebackTakeCmd()),
 		a.writebackStatusCmd())
+}
+
+// writebacksOf returns the planned writes of all connections.
+func writebacksOf(s *session.Session) *office.Writebacks {
+	return &office.Writebacks{Ledger: s.Ledger, Open: func(ctx context.Context, name string) (writeback.Connection, error) {
+		c, err := s.Config.One(name)
+		if err != nil {
+			return writeback.Connection{}, err
+		}
+		return s.OpenWriter(ctx, c)
+	}}
 }
 
 // writers opens the writers of the connections with a write-back: of one by its name, or of all.
@@ -232,24 +244,22 @@ they have changed, it approves nothing.`,
 }
 
 func (a *app) approveWrites(ctx context.Context, s *session.Session, batch, reason string) error {
-	all, err := writers(ctx, s, "")
-	if err != nil {
-		return err
-	}
-	for _, w := range all {
-		n, err := writeback.Approve(ctx, s.Ledger, w, batch, actor(), reason)
-		if errors.Is(err, outbox.ErrChanged) || errors.Is(err, outbox.ErrNothing) {
+	desk := writebacksOf(s)
+	for _, c := range s.Config.Connections {
+		n, err := desk.Approve(ctx, c.Name, batch, actor(), reason)
+		if errors.Is(err, office.ErrWritesChanged) || errors.Is(err, office.ErrNothingWaits) ||
+			errors.Is(err, office.ErrNoWriteback) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
 		a.Say("%s may be written to. The next run does: payersync writeback run --connection %s",
-			connector.Plural(n, "payer"), w.Name)
-		return a.Result(map[string]any{"connection": w.Name, "batch": batch, "payers": n})
+			connector.Plural(n, "payer"), c.Name)
+		return a.Result(map[string]any{"connection": c.Name, "batch": batch, "payers": n})
 	}
 	return fmt.Errorf("cannot approve %s: %w, or nothing waits; payersync writeback plan shows the waiting writes",
-		show.Visible(batch), outbox.ErrChanged)
+		show.Visible(batch), office.ErrWritesChanged)
 }
 
 func (a *app) writebackRunCmd() *cobra.Command {

@@ -50,6 +50,7 @@ type house struct {
 	acts    *office.Mandates
 	letters *office.Letters // nil for none
 	matcher *office.Matches
+	field   *field // of the books, for the status of a mandate; nil for none
 
 	mappings *office.Mappings
 
@@ -114,7 +115,7 @@ func newHouseOf(t testing.TB, folder string, now func() time.Time, letters func(
 		Mandates: h.acts,
 		Attention: &office.Attention{Ledger: h.ledger, Syncer: h.syncer,
 			Stored: func(context.Context, string) (syncer.Connection, error) { return h.conn, nil }},
-		Matches: h.matches(),
+		Matches: h.matches(), Writebacks: &office.Writebacks{Ledger: h.ledger, Open: h.writer},
 		Moves: &office.Moves{Ledger: h.ledger, Syncer: h.syncer,
 			Stored: func(context.Context, string) (syncer.Connection, error) { return h.conn, nil }},
 		Explain: func(context.Context, string) (office.Explainer, error) {

@@ -104,6 +104,9 @@ func (c Config) only(names []string) Config {
 		acts := *c.Mandates
 		acts.Ledger, c.Mandates = c.Ledger, &acts
 	}
+	if c.Writebacks != nil {
+		c.Writebacks = &office.Writebacks{Ledger: c.Ledger, Open: c.Writebacks.Open}
+	}
 	if c.Attention != nil {
 		acts := *c.Attention
 		acts.Ledger, c.Attention = c.Ledger, &acts

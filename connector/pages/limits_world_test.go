@@ -43,6 +43,7 @@ type town struct {
 func newTown(t *testing.T) *town {
 	t.Helper()
 	w := &town{house: newHouse(t), conns: map[string]syncer.Connection{}}
+	w.field = &field{}
 	books := func(connection, number, name, mail string, people int, more string) {
 		text := header
 		for i := 1; i <= people; i++ {
@@ -109,6 +110,7 @@ func (w *town) shown(edit ...func(*pages.Config)) *pages.Pages {
 		Attention: &office.Attention{Ledger: w.ledger, Syncer: w.syncer, Stored: conn},
 		Matches: &office.Matches{Ledger: w.ledger, Syncer: w.syncer, Connections: names, Ahead: ahead, Board: board,
 			Stored: conn},
+		Writebacks: &office.Writebacks{Ledger: w.ledger, Open: w.writer},
 		Explain: func(_ context.Context, name string) (office.Explainer, error) {
 			return office.Explainer{Mapping: w.conns[name].Mapping, NotSent: billing.Standard().NotCarried}, nil
 		},

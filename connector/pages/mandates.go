@@ -328,7 +328,7 @@ func (v *visit) exportReport() error {
 // writtenBack is the newest write-back of a connection.
 type writtenBack struct {
 	state.WritebackRun
-	Command string // that shows what waits, or its problems; "" for nothing
+	Path string // of what waits, or of its problems; "" for neither
 }
 
 // writtenBack returns the newest write-back of each connection.
@@ -338,9 +338,9 @@ func (v *visit) writtenBack() ([]writtenBack, error) {
 		row := writtenBack{WritebackRun: r}
 		switch {
 		case r.Waiting > 0:
-			row.Command = v.pages.command(connector.DoPlanWriteback, r.Connection)
+			row.Path = writesPath(r.Connection, office.WaitingWrites)
 		case r.Stuck > 0:
-			row.Command = v.pages.command(connector.DoListWritebacks, r.Connection)
+			row.Path = writesPath(r.Connection, office.StuckWrites)
 		}
 		return row
 	}), err

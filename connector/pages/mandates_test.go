@@ -18,7 +18,6 @@ import (
 	"payersync/connector/pages"
 	"payersync/connector/sandbox"
 	"payersync/connector/standing"
-	"payersync/state"
 )
 
 // linkCalls is where links are asked for.
@@ -292,21 +291,6 @@ func TestHowFarTheLinksAreIsFollowedByScript(t *testing.T) {
 		"6 of 6 signing links fetched, 0 failed.") {
 		t.Errorf("in the end it says %q", text)
 	}
-}
-
-// An accountant sees what was written back on the page of the mandates, and the list of what needs somebody leads there.
-func TestWriteBacksAreSeenWithTheMandates(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
-	h.run(true)
-	v := h.enter("vera", pages.Viewer)
-	lacks(t, v.get("/mandates", http.StatusOK), "Written back")
-	h.do(func(tx *state.Tx) error {
-		return tx.NoteWriteback(state.WritebackRun{Connection: sample, Written: 31, Waiting: 2})
-	})
-	holds(t, v.get("/mandates", http.StatusOK), `<h2 id="written">Written back to the accounting system</h2>`,
-		`data-label="Written">31<`, `data-label="Wait for approval">2<`, "looks at the plan and approves it")
-	holds(t, v.get("/", http.StatusOK), `href="/mandates#written">Look at the write-backs</a>`)
 }
 
 func TestAPrintedReportHasAllRowsUpToALimitAndSaysWhatIsLeftOut(t *testing.T) {

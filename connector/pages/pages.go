@@ -30,6 +30,7 @@ type Config struct {
 	Explain    func(context.Context, string) (office.Explainer, error)
 	Deliveries *office.Deliveries // acts on webhooks
 	Attention  *office.Attention  // acts on findings about payers; nil if nobody can
+	Writebacks *office.Writebacks // to accounting systems; nil for none
 	Matches    *office.Matches    // decides on existing customers; nil if nobody can
 	Moves      *office.Moves      // moves a connection to another; nil if nobody can
 	// told when a delivery waits to be read; must not block; nil for nobody
@@ -47,7 +48,7 @@ type Config struct {
 	// the billing service's requests per second; 0 if unknown
 	Rate     float64
 	Mappings *office.Mappings // of the connections; nil if none is readable
-	// the least role that approves and rejects plans; "" for Operator
+	// the least role that approves plans and write-backs, and rejects plans; "" for Operator
 	Approvers Role
 	// serves /design, the page with all parts; for the demo
 	Design bool

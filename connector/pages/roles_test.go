@@ -15,6 +15,8 @@ var access = map[string]struct {
 	role pages.Role
 	file bool // it answers with a file to keep, and not with a page
 }{
+	"GET /mandates/writeback/{connection}":      {path: "/mandates/writeback/quickstart", role: pages.Viewer},
+	"POST /mandates/writeback/{connection}":     {path: "/mandates/writeback/quickstart", role: pages.Operator},
 	"GET /mandates":                             {path: "/mandates", role: pages.Viewer},
 	"POST /mandates/handover":                   {path: "/mandates/handover", role: pages.Operator, file: true},
 	"POST /mandates/sent":                       {path: "/mandates/sent", role: pages.Operator},

@@ -41,6 +41,8 @@ var all = []route{
 	{"POST /mandates/sent", Operator, theirs, (*visit).noteSent},
 	{"GET /mandates/links", Operator, theirs, (*visit).lostLinks},
 	{"POST /mandates/links", Operator, theirs, (*visit).fetchLinks},
+	{"GET /mandates/writeback/{connection}", Viewer, theirs, (*visit).writes},
+	{"POST /mandates/writeback/{connection}", Operator, theirs, (*visit).approveWrites},
 	{"GET /mandates/letters", Viewer, ofLetters, (*visit).letters},
 	{"POST /mandates/letters", Operator, ofLetters, (*visit).approveLetters},
 	{"POST /mandates/letters/alone", Operator, ofLetters, (*visit).approveAlone},

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"payersync/connector"
+	"payersync/connector/office"
 	"payersync/state"
 )
 
@@ -27,11 +28,11 @@ var stepPages = map[connector.Do]leads{
 	connector.DoListPlans:      {"/plans", "Look at the plans"},
 	connector.DoListRuns:       {"/runs", "Look at the runs"},
 	connector.DoListUnclear:    {"/mandates/letters", "Look at the letters"},
-	connector.DoListWritebacks: {"/mandates#written", "Look at the write-backs"},
+	connector.DoListWritebacks: {"/mandates/writeback/", "Look at the write-backs"},
 	connector.DoMatch:          {"/matches", "Match the customers"},
 	connector.DoMoveBooks:      {"/connections/move", "Move the payers"},
 	connector.DoPlanLetters:    {"/mandates/letters", "Look at the letters"},
-	connector.DoPlanWriteback:  {"/mandates#written", "Look at the write-backs"},
+	connector.DoPlanWriteback:  {"/mandates/writeback/", "Look at the write-backs"},
 	connector.DoPreviewMapping: {"/mapping", "Look at the mapping"},
 	connector.DoReplay:         {"/webhooks", "Look at the webhooks"},
 	connector.DoResumeLetters:  {"/mandates/letters", "Look at the letters"},
@@ -51,6 +52,10 @@ func (p *Pages) leadTo(s connector.Step) leads {
 	switch {
 	case s.Do == connector.DoShowPayer && s.Connection != "":
 		to.Path = payerPath(state.RecordID{Connection: s.Connection, SourceID: s.Of})
+	case s.Do == connector.DoPlanWriteback:
+		to.Path = writesPath(s.Connection, office.WaitingWrites)
+	case s.Do == connector.DoListWritebacks:
+		to.Path = writesPath(s.Connection, office.StuckWrites)
 	case strings.HasSuffix(to.Path, "/") && s.Of == "":
 		return leads{}
 	case strings.HasSuffix(to.Path, "/"):
@@ -65,7 +70,7 @@ func (p *Pages) leadTo(s connector.Step) leads {
 // serves reports whether these pages have an address: limited users do not have all of them.
 func (p *Pages) serves(path string) bool {
 	page, _, _ := strings.Cut(strings.ReplaceAll(path, "?", "#"), "#")
-	return p.served[page] || slices.ContainsFunc([]string{"/todo/", "/plans/", "/payers/"},
+	return p.served[page] || slices.ContainsFunc([]string{"/todo/", "/plans/", "/payers/", "/mandates/writeback/"},
 		func(of string) bool { return strings.HasPrefix(page, of) })
 }
 

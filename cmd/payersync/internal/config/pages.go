@@ -14,7 +14,7 @@ import (
 
 // Pages configures permissions on the pages, and the sign-in.
 type Pages struct {
-	Approve  string `yaml:"approve" jsonschema:"enum=operator,enum=admin" jsonschema_description:"The least role that approves and rejects plans on the pages. Default operator."`
+	Approve  string `yaml:"approve" jsonschema:"enum=operator,enum=admin" jsonschema_description:"The least role that approves plans and write-backs on the pages, and rejects plans. Default operator."`
 	FourEyes bool   `yaml:"four_eyes" jsonschema_description:"Who saved the mapping version that made a plan may not approve it: neither on the pages nor by a command. Default false."`
 	OIDC     *OIDC  `yaml:"oidc" jsonschema_description:"A provider that signs people in by OpenID Connect. Left out, there is none."`
 }
