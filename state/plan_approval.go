@@ -35,7 +35,7 @@ func (tx *Tx) Approve(plan int64, actor string) error {
 	if err := tx.keepCreates(plan, freed); err != nil {
 		return err
 	}
-	if err := tx.letGo(plan); err != nil {
+	if err := errors.Join(tx.letGo(plan), tx.acceptProfile(plan, actor)); err != nil {
 		return err
 	}
 	return tx.auditPlan(plan, Entry{Actor: actor, Action: "approve plan"}, "")
@@ -56,7 +56,7 @@ func (tx *Tx) keepCreates(plan, freed int64) error {
 	if err != nil {
 		return err
 	}
-	if freed == 0 && p.Lost == 0 {
+	if freed == 0 && p.Lost == 0 && p.Profile == "" {
 		return &CreatesWaitError{stops}
 	}
 	return errors.Join(tx.SetPlanState(plan, PlanWaiting, StopsText(stops)),
@@ -67,7 +67,7 @@ func (tx *Tx) keepCreates(plan, freed int64) error {
 // the reason in limits. It releases the payers lost by the plan, so the standstill ends.
 func (tx *Tx) ApproveOpen(plan int64, actor, limits string) error {
 	return errors.Join(tx.ApproveWithinLimits(plan), tx.SetPlanState(plan, PlanWaiting, limits),
-		tx.letGo(plan), tx.exec("UPDATE plans SET lost = 0 WHERE plan_id = ?", plan),
+		tx.letGo(plan), tx.acceptProfile(plan, actor), tx.exec("UPDATE plans SET lost = 0 WHERE plan_id = ?", plan),
 		tx.auditPlan(plan, Entry{Actor: actor, Action: "approve part of plan"}, "all but the changes left out before"))
 }
 
@@ -100,7 +100,7 @@ func (tx *Tx) ApproveSome(plan int64, changes []int64, actor, which string) erro
 	if n, err = tx.changePlan(plan, "left_out = 1", "NOT "+isApproved+" AND NOT "+waitsForPerson); err != nil {
 		return err
 	}
-	if err := tx.leaveWaiting(plan, LeftOut(int(n))); err != nil {
+	if err := errors.Join(tx.leaveWaiting(plan, LeftOut(int(n))), tx.acceptProfile(plan, actor)); err != nil {
 		return err
 	}
 	return tx.auditPlan(plan, Entry{Actor: actor, Action: "approve part of plan"}, which)

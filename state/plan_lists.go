@@ -12,7 +12,7 @@ import (
 
 // planColumns are those of a plan. A rejected plan stored as waiting waits for nobody.
 const planColumns = `plan_id, connection, run_id, hash, mapping_version, CASE WHEN state = 'waiting' AND rejected_at IS NOT NULL THEN 'rejected' ELSE state END,
-	created_at, creates, adopts, updates, links, holds, alike, missing, lost, limits, approved_by, approved_at, rejected_by, rejected_at, rejected_why, ` + sentBy
+	created_at, creates, adopts, updates, links, holds, alike, missing, lost, limits, profile, approved_by, approved_at, rejected_by, rejected_at, rejected_why, ` + sentBy
 
 const finishedPlans = " FROM (SELECT * FROM plans WHERE " + isFinished + ") AS plans "
 
@@ -157,7 +157,7 @@ func scanPlans(rows *sql.Rows) ([]Plan, error) {
 		var at, approved, rejected sql.NullString
 		var sent string
 		if err := rows.Scan(&p.ID, &p.Connection, &p.RunID, &p.Hash, &p.Mapping, &p.State, &at, &p.Creates, &p.Adopts,
-			&p.Updates, &p.Links, &p.Holds, &p.Alike, &p.Missing, &p.Lost, &p.Limits,
+			&p.Updates, &p.Links, &p.Holds, &p.Alike, &p.Missing, &p.Lost, &p.Limits, &p.Profile,
 			&p.ApprovedBy, &approved, &p.RejectedBy, &rejected, &p.Rejection, &sent); err != nil {
 			return nil, fmt.Errorf("read the plans: %w", err)
 		}

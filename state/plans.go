@@ -56,6 +56,9 @@ type Plan struct {
 	Open   Weight       `json:"-"`
 	Losses Losses       `json:"-"`
 
+	// the edited profile of the source that made it, as a hash; its approval accepts the profile; "" for none
+	Profile string `json:"-"`
+
 	ApprovedBy string    `json:"-"` // who approved it last, or a part of it
 	ApprovedAt time.Time `json:"-"`
 
@@ -122,6 +125,12 @@ func (tx *Tx) FinishPlan(run int64, connection, mapping string, tooMany func(Los
 	if p.Hash, err = tx.hashPlan(p); err != nil {
 		return p, fmt.Errorf("hash the plan: %w", err)
 	}
+	if p.Profile, err = tx.editedProfile(connection); err != nil {
+		return p, err
+	}
+	if p.Profile != "" {
+		p.Hash = hashEdited(p.Profile, p.Hash)
+	}
 	if p.Losses, err = tx.losses(connection); err != nil {
 		return p, err
 	}
@@ -162,9 +171,9 @@ func (tx *Tx) listChanges(p *Plan) error {
 		return err
 	case p.ID == 0 && kept > 0:
 		p.ID = kept
-		err = tx.exec("UPDATE plans SET run_id = ?, hash = ?, mapping_version = ?, created_at = ?, state = 'draft', creates = ?, adopts = ?, updates = ?, links = ?, holds = ?, alike = ?, lost = ? WHERE plan_id = ?",
+		err = tx.exec("UPDATE plans SET run_id = ?, hash = ?, mapping_version = ?, created_at = ?, state = 'draft', creates = ?, adopts = ?, updates = ?, links = ?, holds = ?, alike = ?, lost = ?, profile = ? WHERE plan_id = ?",
 			p.RunID, p.Hash, p.Mapping, stamp(p.CreatedAt), p.Creates, p.Adopts, p.Updates, p.Links, p.Holds, p.Alike, p.Lost,
-			p.ID)
+			p.Profile, p.ID)
 	case p.ID == 0:
 		err = tx.insertPlan(p, PlanDraft)
 	}
@@ -219,10 +228,10 @@ func (tx *Tx) SaveEmptyPlan(p *Plan, as PlanState) error {
 // insertPlan saves a plan, and numbers it.
 func (tx *Tx) insertPlan(p *Plan, as PlanState) error {
 	return tx.row([]any{&p.ID},
-		`INSERT INTO plans (connection, run_id, hash, mapping_version, created_at, state, creates, adopts, updates, links, holds, alike, lost)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING plan_id`,
+		`INSERT INTO plans (connection, run_id, hash, mapping_version, created_at, state, creates, adopts, updates, links, holds, alike, lost, profile)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING plan_id`,
 		p.Connection, p.RunID, p.Hash, p.Mapping, stamp(p.CreatedAt), as, p.Creates, p.Adopts, p.Updates, p.Links, p.Holds,
-		p.Alike, p.Lost)
+		p.Alike, p.Lost, p.Profile)
 }
 
 // countHolds counts the records that wait for a person.

@@ -103,6 +103,8 @@ func (a *app) showPlan(ctx context.Context, s *session.Session, res syncer.Resul
 		fmt.Fprintf(a.Out, "A standstill: %s\n", errorText(stands))
 	case res.Plan.WaitsForDecision():
 		fmt.Fprintln(a.Out, limitsText(res.Plan))
+	case res.Plan.Profile != "" && res.Plan.State != state.PlanRejected:
+		fmt.Fprintf(a.Out, "%s\nIt waits until: payersync plan approve %d\n", limitsText(res.Plan), res.Plan.ID)
 	case res.Plan.Limits != "" && res.Plan.State != state.PlanRejected:
 		fmt.Fprintf(a.Out, "Above the limits: %s\nIt waits until: payersync plan approve %d\n", limitsText(res.Plan), res.Plan.ID)
 	}

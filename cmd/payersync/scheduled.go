@@ -61,8 +61,9 @@ func runLogged(ctx context.Context, s *session.Session, conn syncer.Connection, 
 		return err
 	}
 	var stands *syncer.Standstill
+	var edited *syncer.EditedProfile
 	level := logrus.InfoLevel
-	if code := codeOf(res); code != exitDone && !errors.As(res.Err, &stands) &&
+	if code := codeOf(res); code != exitDone && !errors.As(res.Err, &stands) && !errors.As(res.Err, &edited) &&
 		(res.News || res.Outcome != connector.RunComplete) { // a standstill is told below, and a finding once
 		level = logrus.WarnLevel
 	}
@@ -83,6 +84,10 @@ func runLogged(ctx context.Context, s *session.Session, conn syncer.Connection, 
 	if stands != nil { // it waits for a person, and the next run looks again
 		s.Log.WithFields(logrus.Fields{"run": res.RunID, "connection": res.Connection, "plan": stands.Plan.ID,
 			"missing": stands.Plan.Missing, "lost": stands.Plan.Lost}).Warn(stands.Error())
+		return nil
+	}
+	if edited != nil { // likewise
+		s.Log.WithFields(logrus.Fields{"run": res.RunID, "connection": res.Connection}).Warn(edited.Error())
 		return nil
 	}
 	return res.Err

@@ -238,7 +238,7 @@ func (a *app) printRuns(r statusReport) {
 		if p.Outcome == string(connector.RunInterrupted) {
 			how, reason = "was interrupted", p.Problem
 		}
-		if reason == "" {
+		if reason == "" || r.stoppedByEdit(p.Connection) {
 			continue
 		}
 		next := "The next run goes on with it."
@@ -255,6 +255,13 @@ func (a *app) printRuns(r statusReport) {
 			fmt.Fprintln(a.Out, noSchedule)
 		}
 	}
+}
+
+// stoppedByEdit reports whether the list of what needs somebody says why runs of a connection stop.
+func (r statusReport) stoppedByEdit(connection string) bool {
+	return slices.ContainsFunc(r.Conditions, func(c condition.Condition) bool {
+		return c.Code == condition.ProfileEdited && c.Connection == connection
+	})
 }
 
 // printPutOff prints people's decisions in place of findings.

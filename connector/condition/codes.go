@@ -29,6 +29,7 @@ const (
 	ConfigWrong         Code = "config_wrong"
 	RestartNeeded       Code = "restart_needed"
 	MappingWrong        Code = "mapping_wrong"
+	ProfileEdited       Code = "profile_edited"
 	Standstill          Code = "standstill"
 	PlanWaits           Code = "plan_waits"
 	PlanRejected        Code = "plan_rejected"
@@ -49,7 +50,7 @@ var Codes = []Code{
 	LedgerUnwritable, PutBack, WayFailed, SourceDisconnected, SourceParked, ConsentBroken, ConsentLapsing, WebhooksSilent,
 	SubscriptionChanged, RotationUnfinished, EventsUnclear, EventTypeUnknown,
 	UpdatesHeld, TwoWay, RunFailed, RunIncomplete, JobFailed, JobOverdue, ConfigWrong, RestartNeeded, MappingWrong,
-	Standstill, PlanWaits, CreatesWait, PlanRejected, WritebackWaits, WritebackStuck, MandateCancelled, MandateUnknown,
+	ProfileEdited, Standstill, PlanWaits, CreatesWait, PlanRejected, WritebackWaits, WritebackStuck, MandateCancelled, MandateUnknown,
 	LettersHeld, LettersWait, LettersUnclear, RequestsUnanswered, Attention,
 }
 
@@ -76,6 +77,7 @@ var titles = map[Code]string{
 	ConfigWrong:         "The configuration has a mistake",
 	RestartNeeded:       "A restart is needed",
 	MappingWrong:        "A mapping file has a mistake",
+	ProfileEdited:       "A source's profile was edited",
 	Standstill:          "A connection is at a standstill",
 	PlanWaits:           "A plan waits for approval",
 	PlanRejected:        "A plan was rejected",

@@ -98,6 +98,7 @@ var looks = []struct {
 	{[]Code{JobFailed, JobOverdue}, (*look).jobs},
 	{[]Code{ConfigWrong, RestartNeeded}, (*look).serving},
 	{[]Code{MappingWrong}, (*look).mappings},
+	{[]Code{ProfileEdited}, (*look).profiles},
 	{[]Code{Standstill, PlanWaits}, (*look).plans},
 	{[]Code{CreatesWait}, (*look).creates},
 	{[]Code{PlanRejected}, (*look).rejected},

@@ -34,9 +34,13 @@ func (l *look) runs(ctx context.Context) error {
 		return err
 	}
 	rejected, err := l.ledger.RejectedPlans(ctx)
+	if err != nil {
+		return err
+	}
+	edited, err := l.ledger.EditedProfiles(ctx)
 	for _, r := range rows {
 		if r.Outcome != connector.RunFailed && (r.Outcome != connector.RunIncomplete || r.Problem == "") ||
-			!l.Has(r.Connection) || explained(r, waiting, rejected) {
+			!l.Has(r.Connection) || explained(r, waiting, rejected, edited) {
 			continue
 		}
 		c := Condition{Code: RunFailed, Subject: r.Connection, Connection: r.Connection, Since: r.Since, Urgent: true,
@@ -53,11 +57,13 @@ func (l *look) runs(ctx context.Context) error {
 }
 
 // explained reports whether another condition covers the cause of a failed run, with its next step.
-func explained(r state.RunEnd, waiting, rejected []state.Plan) bool {
+func explained(r state.RunEnd, waiting, rejected []state.Plan, edited []state.EditedProfile) bool {
 	return slices.ContainsFunc(waiting,
 		func(p state.Plan) bool { return p.Connection == r.Connection && p.Standstill() }) ||
 		slices.ContainsFunc(rejected,
-			func(p state.Plan) bool { return p.Connection == r.Connection && r.Problem == syncer.Rejected(p) })
+			func(p state.Plan) bool { return p.Connection == r.Connection && r.Problem == syncer.Rejected(p) }) ||
+		r.Outcome == connector.RunIncomplete &&
+			slices.ContainsFunc(edited, func(e state.EditedProfile) bool { return e.Connection == r.Connection })
 }
 
 // jobs finds the jobs of serve with a failure, or not executed when due.

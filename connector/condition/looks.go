@@ -12,10 +12,34 @@ import (
 	"payersync/state"
 )
 
+// profiles finds the connections whose scheduled runs stopped because the profile of their source was edited.
+func (l *look) profiles(ctx context.Context) error {
+	edited, err := l.ledger.EditedProfiles(ctx)
+	for _, e := range edited {
+		if !l.Has(e.Connection) {
+			continue
+		}
+		c := Condition{Code: ProfileEdited, Subject: e.Connection, Connection: e.Connection, Since: e.Since, Urgent: true,
+			Sentence: fmt.Sprintf("The profile of the accounting system of %s was edited, by a person or by an upgrade of payersync. Scheduled runs of %[1]s are stopped.", e.Connection),
+			Next:     "Make a plan. It checks the profile, reads everything, and shows what would change.", Steps: e.Steps()}
+		if e.Plan != 0 {
+			c.Next = "Look at the plan. If the changes are right, approve it; else undo the edit."
+		}
+		l.add(c)
+	}
+	return err
+}
+
 func (l *look) plans(ctx context.Context) error {
 	rows, err := l.ledger.WaitingPlans(ctx)
+	if err != nil {
+		return err
+	}
+	edited, err := l.ledger.EditedProfiles(ctx)
 	for _, p := range rows {
-		if !l.Has(p.Connection) || p.WaitsForDecision() { // creates tells of these
+		told := p.WaitsForDecision() || // creates and profiles tell of these
+			slices.ContainsFunc(edited, func(e state.EditedProfile) bool { return e.Plan == p.ID })
+		if !l.Has(p.Connection) || told && !p.Standstill() {
 			continue
 		}
 		first, since, err := l.ledger.WaitingSince(ctx, p)

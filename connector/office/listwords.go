@@ -152,6 +152,7 @@ var conditionFacts = map[condition.Code]struct {
 	condition.ConfigWrong:        {"", connector.WhoOperator, "The previous configuration stays in force."},
 	condition.RestartNeeded:      {"", connector.WhoOperator, "The previous configuration stays in force."},
 	condition.MappingWrong:       {"", connector.WhoOperator, "The previous mapping stays in force."},
+	condition.ProfileEdited:      {"", connector.WhoOperator, noNews},
 	condition.PlanWaits:          {KindPlan, connector.WhoYou, notApproved},
 	condition.Standstill:         {KindPlan, connector.WhoYou, notApproved},
 	condition.PlanRejected:       {"", connector.WhoYou, "payersync does not send these changes."},

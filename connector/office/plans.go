@@ -31,8 +31,9 @@ func PlanOf(ctx context.Context, ledger *state.Ledger, p state.Plan) (Plan, erro
 // otherwise by now.
 func (p Plan) Settled() int { return p.Creates + p.Adopts + p.Updates + p.Links - p.Pending }
 
-// Whole reports whether a plan must be approved completely or not at all: it drops records or payers.
-func (p Plan) Whole() bool { return p.Standstill() }
+// Whole reports whether a plan must be approved completely or not at all: it drops records or payers, or was made with
+// an edited profile.
+func (p Plan) Whole() bool { return p.Standstill() || p.Profile != "" }
 
 // Approvable reports whether a person's yes means anything for the plan.
 func (p Plan) Approvable() bool {

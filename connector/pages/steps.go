@@ -31,6 +31,7 @@ var stepPages = map[connector.Do]leads{
 	connector.DoListWritebacks: {"/mandates/writeback/", "Look at the write-backs"},
 	connector.DoMatch:          {"/matches", "Match the customers"},
 	connector.DoMoveBooks:      {"/connections/move", "Move the payers"},
+	connector.DoPlan:           {"/runs", "Start a run"},
 	connector.DoPlanLetters:    {"/mandates/letters", "Look at the letters"},
 	connector.DoPlanWriteback:  {"/mandates/writeback/", "Look at the write-backs"},
 	connector.DoPreviewMapping: {"/mapping", "Look at the mapping"},

@@ -115,6 +115,7 @@ func outcomeOf(err error) connector.RunOutcome {
 	var short *reconcile.ShortListError
 	var refused *RefusedError
 	var stands *Standstill
+	var edited *EditedProfile
 	var unproven *UnprovenError
 	switch {
 	case errors.As(err, &refused):
@@ -123,7 +124,7 @@ func outcomeOf(err error) connector.RunOutcome {
 		return connector.RunIncomplete
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
 		errors.Is(err, reconcile.ErrListChanges), errors.As(err, &quarantine), errors.As(err, &short),
-		errors.As(err, &stands):
+		errors.As(err, &stands), errors.As(err, &edited):
 		return connector.RunIncomplete
 	}
 	switch connector.FaultOf(err) {

@@ -191,12 +191,19 @@ func (r *run) guard(ctx context.Context, plan state.Plan) (state.Plan, error) {
 	waits := strings.TrimSpace(state.LeftOut(plan.Open.LeftOut) + " " + state.StopsText(plan.Stops))
 	plan.Limits = strings.TrimSpace(r.Settings.Guards.stops(plan.Losses, plan.Open, linked) + " " +
 		state.StopsText(plan.Stops))
+	if r.edited {
+		plan.Limits = strings.TrimSpace(state.WhyEdited + " " + plan.Limits)
+	}
 	if plan.Lost > 0 && (r.opts.Approve == nil || r.opts.Kind == connector.RunPlan) {
 		return plan, r.standStill(ctx, plan)
 	}
 	if plan.State == state.PlanRejected {
 		r.tell(Rejected(plan))
 		return plan, nil
+	}
+	if r.edited && (r.opts.Approve == nil || r.opts.Kind == connector.RunPlan) {
+		plan.State = state.PlanWaiting
+		return plan, r.setPlan(ctx, plan, plan.State)
 	}
 	if r.opts.Approve == nil {
 		if err := r.letWithin(ctx, &plan, linked); err != nil {
@@ -241,6 +248,7 @@ func (r *run) ask(ctx context.Context, plan state.Plan, waits string) (state.Pla
 	case plan.Lost > 0:
 		r.tell(fmt.Sprintf("%s They were let go, as plan %d says.", r.Settings.Guards.Losses(plan.Losses), plan.ID))
 	}
+	r.edited = false // the approval accepts the profile
 	if waits != "" {
 		plan.Limits = waits
 		return plan, r.Ledger.DoAlone(ctx, func(tx *state.Tx) error { return tx.ApproveOpen(plan.ID, r.opts.Actor, waits) })

@@ -42,7 +42,7 @@ func (r *run) makePlan(ctx context.Context) (state.Plan, error) {
 	if err != nil {
 		return state.Plan{}, err
 	}
-	if nothing {
+	if nothing && !r.edited {
 		r.empty = state.PlanDraft
 		return state.Plan{Connection: r.conn.Name, RunID: r.id, Mapping: r.conn.Mapping.Version(), State: state.PlanDraft,
 			CreatedAt: r.Ledger.Now()}, nil

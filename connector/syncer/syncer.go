@@ -75,6 +75,7 @@ type Connection struct {
 	Source  Source
 	Info    connector.SourceInfo
 	Mapping *mapping.Mapping
+	Profile Profile // that the source is read by; nil for none
 
 	TwoWay TwoWay // what is sent where the service has an accounting connection of its own; "" for auto
 	Native string // what the service calls the kind of the books in externalData; "" for books that it knows no kind of
@@ -219,6 +220,7 @@ type run struct {
 	plan      *state.Plan
 	listed    time.Time       // the begin of this run's newest list pass that is proof; zero for none
 	believed  atomic.Int64    // the ticket since which the index is trusted; 0 for not at all
+	edited    bool            // nobody has accepted the profile of the source yet
 	probe     bool            // the index is old: search for a customer once more before it is created
 	linkOnly  bool            // customers are linked, and neither created nor changed
 	cuts      atomic.Bool     // a planned create lacks values the service has no place for
@@ -289,6 +291,9 @@ func (s *Syncer) open(ctx context.Context, conn Connection, opts Options, lock *
 			return err
 		}
 		if err := tx.PinConnection(state.Connection{Name: conn.Name, Info: conn.Info}); err != nil {
+			return err
+		}
+		if r.edited, err = tx.MeetProfile(conn.Name, meaningOf(conn.Profile)); err != nil {
 			return err
 		}
 		if err := tx.SaveMapping(conn.Mapping.Version(), string(conn.Mapping.Text()), opts.Actor); err != nil {
@@ -387,6 +392,8 @@ func (r *run) steps(ctx context.Context) (connector.RunOutcome, error) {
 	switch {
 	case plan.State == state.PlanRejected:
 		return connector.RunIncomplete, nil
+	case r.edited: // also earlier approvals wait
+		return connector.RunAwaitingApproval, nil
 	case plan.Limits == "":
 		return r.ended(), errors.Join(r.apply(ctx), r.noProof)
 	}
@@ -403,10 +410,12 @@ func (r *run) takeStock(ctx context.Context) error {
 	if err := r.loadDoubt(ctx); err != nil {
 		return err
 	}
-	pulled := r.pull(ctx)
-	r.unread = pulled
-	if pulled != nil {
-		pulled = fmt.Errorf("read the accounting system: %w", pulled)
+	pulled := r.mayRead(ctx)
+	if pulled == nil {
+		if pulled = r.pull(ctx); pulled != nil {
+			r.unread = pulled
+			pulled = fmt.Errorf("read the accounting system: %w", pulled)
+		}
 	}
 	if r.opts.Kind == connector.RunPlan {
 		return pulled

@@ -66,6 +66,14 @@ func (p *Profile) Check(ctx context.Context, examples []byte) []Finding {
 		return append(out, Finding{"model", false,
 			"there is no block fake, so nothing shows that the profile fits itself; describe the system's answers there"})
 	}
+	return append(out, p.checkModel(ctx)...)
+}
+
+// checkModel reads a model of the system; a profile without a block fake has none.
+func (p *Profile) checkModel(ctx context.Context) (out []Finding) {
+	if p.file.Fake == nil {
+		return nil
+	}
 	for _, c := range modelChecks {
 		f := Finding{Name: c.name, OK: true, Detail: "as it must be"}
 		if err := p.tryModel(ctx, c.try); err != nil {
@@ -74,6 +82,16 @@ func (p *Profile) Check(ctx context.Context, examples []byte) []Finding {
 		out = append(out, f)
 	}
 	return out
+}
+
+// FitsItself reads a model of the system, and returns how the profile contradicts it. It sends nothing.
+func (p *Profile) FitsItself(ctx context.Context) error {
+	for _, f := range p.checkModel(ctx) {
+		if !f.OK {
+			return fmt.Errorf("%s: %s", f.Name, f.Detail)
+		}
+	}
+	return nil
 }
 
 // checkExamples reads each example as the system's answer to the request for a page.

@@ -17,9 +17,10 @@ const MaxProfile = 100 << 10
 
 // Profile describes one accounting system. It is safe for concurrent use.
 type Profile struct {
-	file   profileFile
-	fields []connector.Field
-	walk   Walk
+	file    profileFile
+	meaning string
+	fields  []connector.Field
+	walk    Walk
 
 	base, within, zone       *template
 	authorize, token         *template
@@ -105,6 +106,9 @@ func Load(name string, data []byte) (*Profile, error) {
 	}
 	if err := strict.NewError(c.problems); err != nil {
 		return nil, err
+	}
+	if p.meaning, err = meaningOf(written); err != nil {
+		return nil, fmt.Errorf("%s: a body is no JSON: %w", name, err)
 	}
 	return p, nil
 }

@@ -12,9 +12,9 @@ import (
 type profileFile struct {
 	Version  int                    `yaml:"profile" jsonschema:"required,enum=1,example=1" jsonschema_description:"The version of this format: 1."`
 	Name     string                 `yaml:"name" jsonschema:"required,title=small letters and digits\\, at most 32,pattern=^[a-z][a-z0-9-]{0\\,31}$" jsonschema_description:"The name that source.kind and the mapping use."`
-	Title    string                 `yaml:"title" jsonschema:"required,pattern=\\S" jsonschema_description:"The system's name, for people."`
-	Proven   provenFile             `yaml:"proven" jsonschema:"required" jsonschema_description:"What this profile was tested with."`
-	Register string                 `yaml:"register" jsonschema_description:"What to register at the vendor, and which permission to give. init prints it."`
+	Title    string                 `yaml:"title" meaning:"-" jsonschema:"required,pattern=\\S" jsonschema_description:"The system's name, for people."`
+	Proven   provenFile             `yaml:"proven" meaning:"-" jsonschema:"required" jsonschema_description:"What this profile was tested with."`
+	Register string                 `yaml:"register" meaning:"-" jsonschema_description:"What to register at the vendor, and which permission to give. init prints it."`
 	Settings map[string]settingFile `yaml:"settings" jsonschema_description:"The settings of the source's block in payersync.yaml."`
 	Base     text                   `yaml:"base" jsonschema:"required" jsonschema_description:"The API's address. Every request stays on its host."`
 	Headers  map[string]text        `yaml:"headers" jsonschema_description:"Headers of every request."`
@@ -26,8 +26,8 @@ type profileFile struct {
 	Errors   []errorFile            `yaml:"errors" jsonschema_description:"Rules for answers, tried before those of every system."`
 	Record   recordFile             `yaml:"record" jsonschema:"required" jsonschema_description:"What one record looks like."`
 	Probes   []probeFile            `yaml:"probes" jsonschema_description:"Further requests of a check."`
-	Traps    []string               `yaml:"traps" jsonschema_description:"What surprises people about this system."`
-	Fake     *fakeFile              `yaml:"fake" jsonschema_description:"What the system's answers look like, for the model that source check tests the profile with."`
+	Traps    []string               `yaml:"traps" meaning:"-" jsonschema_description:"What surprises people about this system."`
+	Fake     *fakeFile              `yaml:"fake" meaning:"-" jsonschema_description:"What the system's answers look like, for the model that source check tests the profile with."`
 }
 
 type provenFile struct {
@@ -37,7 +37,7 @@ type provenFile struct {
 
 type settingFile struct {
 	Type     string `yaml:"type" jsonschema:"required,enum=text,enum=flag,enum=number,enum=address,enum=secret" jsonschema_description:"The kind of value."`
-	Is       string `yaml:"is" jsonschema:"required" jsonschema_description:"What it is, for people."`
+	Is       string `yaml:"is" meaning:"-" jsonschema:"required" jsonschema_description:"What it is, for people."`
 	Required bool   `yaml:"required" jsonschema_description:"Nothing can be read without it."`
 	Default  *text  `yaml:"default" jsonschema_description:"Its value where none is given."`
 	Pattern  string `yaml:"pattern" jsonschema_description:"A pattern (RE2) that a text must match. Default letters, digits and . _ -"`
@@ -127,7 +127,7 @@ type joinFile struct {
 
 type ruleFile struct {
 	When expression `yaml:"when" jsonschema:"required"`
-	Say  string     `yaml:"say" jsonschema:"required,pattern=\\S"`
+	Say  string     `yaml:"say" meaning:"-" jsonschema:"required,pattern=\\S"`
 }
 
 type modelFile struct {
@@ -145,7 +145,7 @@ type errorFile struct {
 	Is    string     `yaml:"is" jsonschema:"required,enum=throttled,enum=disconnected,enum=unavailable,enum=rejected"`
 	Wait  span       `yaml:"wait" jsonschema_description:"For throttled: how long to wait where the answer does not say."`
 	Reset *resetFile `yaml:"reset" jsonschema_description:"For throttled: the header that says when to go on."`
-	Say   string     `yaml:"say" jsonschema_description:"Why, for people."`
+	Say   string     `yaml:"say" meaning:"-" jsonschema_description:"Why, for people."`
 }
 
 type resetFile struct {
@@ -174,8 +174,8 @@ type stateFile struct {
 type fieldFile struct {
 	Name    string      `yaml:"name" jsonschema:"required,pattern=\\S"`
 	Type    string      `yaml:"type" jsonschema:"enum=text,enum=number,enum=flag,enum=list,enum=object" jsonschema_description:"Default text."`
-	Is      string      `yaml:"is"`
-	Example text        `yaml:"example"`
+	Is      string      `yaml:"is" meaning:"-"`
+	Example text        `yaml:"example" meaning:"-"`
 	Fields  []fieldFile `yaml:"fields"`
 }
 
@@ -194,9 +194,9 @@ func (fieldFile) JSONSchema() *generate.Schema {
 
 type probeFile struct {
 	requestFile `yaml:",inline"`
-	Name        string     `yaml:"name" jsonschema:"required"`
+	Name        string     `yaml:"name" meaning:"-" jsonschema:"required"`
 	When        expression `yaml:"when" jsonschema:"required" jsonschema_description:"True for an answer that is not right."`
-	Say         string     `yaml:"say" jsonschema:"required"`
+	Say         string     `yaml:"say" meaning:"-" jsonschema:"required"`
 }
 
 // fakeFile is the shape of a system's answers, for the model of it.

@@ -189,10 +189,14 @@ func (s *Session) Source(ctx context.Context, c config.Connection) (syncer.Conne
 	if info.Tenant != "" && (closed(err) || connector.FaultOf(err) == connector.FaultUnavailable) {
 		err = nil // a run meets the same error in its reading, and still finishes an earlier run's work
 	}
-	return syncer.Connection{
+	conn := syncer.Connection{
 		Name: c.Name, Source: source, Info: info, FullEvery: time.Duration(c.Source.FullEvery),
 		TwoWay: syncer.TwoWay(c.TwoWay), Native: c.Native(),
-	}, err
+	}
+	if p := c.Source.ProfileOf(); p != nil {
+		conn.Profile = p
+	}
+	return conn, err
 }
 
 // closed reports whether a source lets nobody in, for a while or for good.
