@@ -94,10 +94,11 @@ const newestChanges = 2000
 // others in order. there is as for StoredRecords.
 func (l *Ledger) NewestRecords(ctx context.Context, connection string, there bool, limit int) ([]StoredRecord, error) {
 	out, err := l.stored(ctx, connection, "SELECT "+storedColumns+storedFrom+`
-		JOIN (SELECT n.source_id, max(n.change_id) AS newest FROM (SELECT c.connection, c.source_id, c.change_id FROM changes c ORDER BY c.change_id DESC LIMIT ?5) AS n
-			WHERE n.connection = ?1 GROUP BY n.source_id) AS changed ON changed.source_id = r.source_id
-		WHERE r.connection = ?1 AND (r.unseen = 0 OR ?3 = 0) ORDER BY changed.newest DESC LIMIT ?4`, connection, "", there,
-		limit, newestChanges)
+		WHERE r.connection = ?1 AND (r.unseen = 0 OR ?3 = 0) AND r.source_id IN (
+			SELECT n.source_id FROM (SELECT c.connection, c.source_id, c.change_id FROM changes c ORDER BY c.change_id DESC LIMIT ?5) AS n
+			WHERE n.connection = ?1 GROUP BY n.source_id ORDER BY max(n.change_id) DESC LIMIT ?4)
+		ORDER BY (SELECT max(c.change_id) FROM changes c WHERE c.connection = r.connection AND c.source_id = r.source_id) DESC`,
+		connection, "", there, limit, newestChanges)
 	if err != nil || len(out) == limit {
 		return out, err
 	}

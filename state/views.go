@@ -323,6 +323,11 @@ func (l *Ledger) Silence(ctx context.Context) (s Silence, err error) {
 	return s, nil
 }
 
+// LastDelivery returns when the last webhook came; the zero time for never.
+func (l *Ledger) LastDelivery(ctx context.Context) (time.Time, error) {
+	return l.time(ctx, "SELECT max(last_at) FROM inbox_counts")
+}
+
 // NewestRunEnd returns when the connection's newest run ended; the zero time for none and for an
 // open run. A scheduler uses it to catch up: the run of a killed process is open until the next run
 // begins.

@@ -68,7 +68,7 @@ func (v *visit) webhooks() error {
 	for _, s := range inboxStates {
 		filters = append(filters, choice{s.chip.Word, "/webhooks?state=" + string(s.state), in == string(s.state)})
 	}
-	last, err := v.ledger().Silence(ctx)
+	last, err := v.ledger().LastDelivery(ctx)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (v *visit) webhooks() error {
 		Shown        []state.Subscription
 		MayLeave     bool
 		MaySubscribe bool
-	}{rows, since(last.Since), filters, in != "" || before != 0, warnings, facts.Expected, facts.ShownAt, v.page(next),
+	}{rows, last, filters, in != "" || before != 0, warnings, facts.Expected, facts.ShownAt, v.page(next),
 		refused, office.RefusalsShown, v.User.Role.May(Operator) && v.deliveries().Try != nil,
 		facts.Problem != "" && !facts.Closed(), facts.Shown, v.User.Role.May(Operator) && v.pages.cfg.Attention != nil,
 		v.User.Role.May(Admin) && v.deliveries().Subscribe != nil})
