@@ -229,8 +229,10 @@ func (r *reader) decideMatch(page string, act connector.Act, why string) {
 	if customer == nil {
 		r.t.Fatalf("the page compares nobody:\n%s", page)
 	}
+	seen := regexp.MustCompile(`name="seen" value="([^"]+)"`).FindStringSubmatch(page)
+	r.sees(page, office.Acts[act].Becomes)
 	does := map[connector.Act]string{connector.ActAccept: "same", connector.ActReject: "not"}[act]
-	r.send(http.MethodPost, path, url.Values{"customer": {customer[1]}, "act": {does}, "reason": {why}})
+	r.send(http.MethodPost, path, url.Values{"customer": {customer[1]}, "act": {does}, "reason": {why}, "seen": seen[1:]})
 }
 
 // A decision made on a page can be taken back there, if the command supports that.

@@ -47,6 +47,11 @@ func (a *Ahead) read(ctx context.Context, p pairOf, now func() time.Time, read r
 	if ok && now().Sub(found.at) < aheadFor {
 		return found.holder, nil
 	}
+	return a.again(ctx, p, now, read)
+}
+
+// again reads a customer, and keeps what it read.
+func (a *Ahead) again(ctx context.Context, p pairOf, now func() time.Time, read reading) (syncer.Holder, error) {
 	h, err := read(ctx, p)
 	if err != nil {
 		return h, err

@@ -288,6 +288,16 @@ func (m *Matches) Beside(ctx context.Context, id state.RecordID, billingID strin
 	return m.Ahead.read(ctx, pairOf{id, billingID}, m.Ledger.Now, m.read)
 }
 
+// Again is Beside, and reads the customer in any case.
+func (m *Matches) Again(ctx context.Context, id state.RecordID, billingID string) (syncer.Holder, error) {
+	return m.Ahead.again(ctx, pairOf{id, billingID}, m.Ledger.Now, m.read)
+}
+
+// AcceptedBy returns the effect of linking a record to the customer that was read beside it.
+func AcceptedBy(id state.RecordID, h syncer.Holder) Preview {
+	return Proposal{Decision: Decision{Act: connector.ActAccept, Record: id, Customer: h.Customer}, Holder: &h}.Preview()
+}
+
 func (m *Matches) read(ctx context.Context, p pairOf) (syncer.Holder, error) {
 	conn, err := m.Stored(ctx, p.Connection)
 	if err != nil {
@@ -306,16 +316,12 @@ func (m *Matches) ReadAhead(next []Likeness) {
 	m.Ahead.begin(pairs, m.Ledger.Now, m.read)
 }
 
-// Link notes the decision to link a record to a customer, after reading the customer once more. It sends
-// nothing: the next run links the customer, within its limits. In Link, Apart and SayAll, the first of two
-// people to decide wins; the other gets state.ErrSaidMeanwhile.
-func (m *Matches) Link(ctx context.Context, id state.RecordID, billingID string, by syncer.Operator) error {
+// Link notes the decision to link a record to a customer, as Again has just read it. It sends nothing: the next run
+// links the customer, within its limits. In Link, Apart and SayAll, the first of two people to decide wins; the other
+// gets state.ErrSaidMeanwhile.
+func (m *Matches) Link(ctx context.Context, id state.RecordID, h syncer.Holder, by syncer.Operator) error {
 	if by.Reason == "" {
 		return syncer.ErrReasonNeeded
-	}
-	h, err := m.read(ctx, pairOf{id, billingID})
-	if err != nil {
-		return err
 	}
 	if err := m.Syncer.AcceptUndecided(ctx, h, by); err != nil {
 		return err

@@ -188,7 +188,12 @@ func (v *visit) decisionAsked(act connector.Act, s shownPayer) (d office.Decisio
 // fingerprint reveals whether the effect of a decision changed since a person saw it.
 func fingerprint(d office.Decision, shown office.Preview) string {
 	d.Parts, d.Fields = nil, nil // chosen by the person in the form
-	text, err := json.Marshal([]any{d, shown})
+	return seenOf(d, shown)
+}
+
+// seenOf returns the hash of facts that a person saw.
+func seenOf(facts ...any) string {
+	text, err := json.Marshal(facts)
 	if err != nil {
 		return ""
 	}

@@ -67,13 +67,19 @@ func (v *visit) decideMatch() error {
 			Next:     "Open the payer in the list of matches again."}
 	}
 	if act := v.filled("act"); by.Reason == "" && (act == "same" || act == "not") {
-		return v.matchWith("A reason is missing: the audit log keeps why somebody decided. Nothing was decided.")
+		return v.matchWith(http.StatusUnprocessableEntity, "A reason is missing: the audit log keeps why somebody decided. Nothing was decided.")
 	}
 	v.keepReason(by.Reason)
 	note := ""
 	switch v.filled("act") {
 	case "same":
-		err = m.Link(v.Context(), l.RecordID, customer, by)
+		h, failed := m.Again(v.Context(), l.RecordID, customer)
+		if err = failed; err == nil && v.PostForm.Get("seen") != seenOf(office.AcceptedBy(l.RecordID, h)) {
+			return v.matchWith(http.StatusConflict, "The customer or the record changed while you were reading. Nothing was decided.")
+		}
+		if err == nil {
+			err = m.Link(v.Context(), l.RecordID, h, by)
+		}
 		note = "Linked. Nothing was sent yet: the next run writes the key on the customer, within its limits."
 	case "not":
 		err = m.Apart(v.Context(), l.RecordID, []string{customer}, by)

@@ -257,7 +257,9 @@ type matchPage struct {
 	Traits     string
 	Mandate    chip
 	Diff       []side
-	Against    []string
+	Accept     office.Preview // the effect of each answer
+	Reject     office.Preview
+	Seen       string
 	Read       bool
 	WhyNot     string // why the customer cannot be had
 	May, Link  bool
@@ -270,10 +272,10 @@ type matchPage struct {
 }
 
 // match shows a record beside a similar customer.
-func (v *visit) match() error { return v.matchWith("") }
+func (v *visit) match() error { return v.matchWith(http.StatusOK, "") }
 
 // matchWith shows the pair of the address, and beside it why a decision did not count, with what was typed.
-func (v *visit) matchWith(wrong string) error {
+func (v *visit) matchWith(status int, wrong string) error {
 	m, now, err := v.undecided()
 	if err != nil {
 		return err
@@ -332,7 +334,7 @@ func (v *visit) matchWith(wrong string) error {
 	m.ReadAhead(all[at+1:])
 	if wrong != "" {
 		p.Problem, p.Reason, p.Keep = wrong, v.filled("reason"), v.filled("keep") != ""
-		return v.showAs(http.StatusUnprocessableEntity, "match", "Same customer?", p)
+		return v.showAs(status, "match", "Same customer?", p)
 	}
 	return v.show("match", "Same customer?", p)
 }
@@ -382,9 +384,11 @@ func (v *visit) compare(p *matchPage, u syncer.Unlinked, h syncer.Holder) {
 		p.Mandate = mandate(string(h.Have.Mandate.Status))
 	}
 	if may {
-		for _, f := range (office.Privacy{Whole: true}).Diff(h.Diff) {
+		p.Accept = office.AcceptedBy(p.RecordID, h)
+		p.Reject = office.Proposal{Decision: office.Decision{Act: connector.ActReject}}.Preview()
+		p.Seen = seenOf(p.Accept)
+		for _, f := range (office.Privacy{Whole: true}).Diff(p.Accept.Changes) {
 			p.Diff = append(p.Diff, side{Label: office.FieldLabel(f.Path), Theirs: f.From, Ours: f.To})
 		}
-		p.Against = h.Against
 	}
 }

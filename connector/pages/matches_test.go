@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"net/http"
 	"regexp"
 	"slices"
@@ -71,6 +72,16 @@ func customerOn(t testing.TB, page string) string {
 	return found[1]
 }
 
+// seenOn is the hash of the effect that a page shows.
+func seenOn(t testing.TB, page string) string {
+	t.Helper()
+	found := regexp.MustCompile(`name="seen" value="([0-9a-f]+)"`).FindStringSubmatch(page)
+	if found == nil {
+		t.Fatalf("the page shows no effect:\n%s", page)
+	}
+	return found[1]
+}
+
 func TestMatchesAreGroupedByHowSureItIsAndShowNoAddressToAViewer(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -99,15 +110,17 @@ func TestAPairIsLinkedKeptApartPutOffAndTakenBackAndNothingIsSent(t *testing.T) 
 	v, writes := h.enter("olga", pages.Operator), h.box.Writes()
 	page := v.get("/matches/quickstart/M000", http.StatusOK)
 	holds(t, page, "accounts0@tideswell.example", "LS6 2KM", "✕", ">Street<", "After linking",
-		"What the next run would change", "1 of 5", "Accept: link")
-	customer := customerOn(t, page)
+		"What the next run would change", "1 of 5", "Accept: link", html.EscapeString(office.Acts[connector.ActAccept].Becomes),
+		"The next run sends to the billing service: the record&#39;s number", "you can take it back: “Take the decision back”.",
+		"After rejecting", office.Acts[connector.ActReject].Becomes)
+	customer, seen := customerOn(t, page), seenOn(t, page)
 	holds(t, v.post("/matches/quickstart/M000", http.StatusUnprocessableEntity, "act", "same", "customer", customer,
 		"keep", "yes"), "A reason is missing", `action="/matches/quickstart/M000"`, `name="reason" required`,
 		"checked> Use this reason")
 	holds(t, v.post("/matches/quickstart/M000", http.StatusUnprocessableEntity, "act", "not", "customer", customer),
 		"A reason is missing", `action="/matches/quickstart/M000"`)
 	page = v.post("/matches/quickstart/M000", http.StatusOK, "act", "same", "customer", customer, "reason", "same office",
-		"keep", "yes")
+		"keep", "yes", "seen", seen)
 	holds(t, page, "Linked. Nothing was sent yet", "M001", `value="same office"`, "1 of 4")
 	if got := h.logged(1); got != "olga adopt customer M000 "+customer+": same office" {
 		t.Errorf("the audit log says %q", got)
@@ -132,8 +145,19 @@ func TestAMatchThatWasDecidedOrChangedMeanwhileIsNotDecidedAgain(t *testing.T) {
 	h := newHouse(t)
 	h.alike(3)
 	anna, bo := h.enter("anna", pages.Operator), h.enter("bo", pages.Operator)
-	customer := customerOn(t, bo.get("/matches/quickstart/M000", http.StatusOK))
-	anna.post("/matches/quickstart/M000", http.StatusOK, "act", "same", "customer", customer, "reason", "same")
+	page := bo.get("/matches/quickstart/M000", http.StatusOK)
+	customer := customerOn(t, page)
+	if err := h.box.Edit(customer, json.RawMessage(`{"name":"Tideswell Bakery 0 Ltd","people":[]}`)); err != nil {
+		t.Fatal(err)
+	}
+	changed := anna.post("/matches/quickstart/M000", http.StatusConflict, "act", "same", "customer", customer, "reason",
+		"same", "seen", seenOn(t, page))
+	holds(t, changed, "changed while you were reading. Nothing was decided.", `value="same"`)
+	if seenOn(t, changed) == seenOn(t, page) {
+		t.Error("the page shows the earlier effect")
+	}
+	anna.post("/matches/quickstart/M000", http.StatusOK, "act", "same", "customer", customer, "reason", "same", "seen",
+		seenOn(t, changed))
 	holds(t, bo.post("/matches/quickstart/M000", http.StatusConflict, "act", "not", "customer", customer),
 		"Somebody decided on it", "Nothing was changed")
 	holds(t, bo.post("/matches/quickstart/M000", http.StatusConflict, "act", "back"), "already taken back")
@@ -294,7 +318,7 @@ func TestOfTwoWhoDecideOtherwiseOnAPairTheFirstHasIt(t *testing.T) {
 	if err := m.Apart(ctx, id, []string{customer}, bo); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Link(ctx, id, customer, anna); !errors.Is(err, state.ErrSaidMeanwhile) || !office.NotHad(err) {
+	if err := m.Link(ctx, id, must(m.Again(ctx, id, customer))(t), anna); !errors.Is(err, state.ErrSaidMeanwhile) || !office.NotHad(err) {
 		t.Errorf("linked after they were kept apart: %v", err)
 	}
 	if err := m.SayAll(ctx, map[string][]office.PairWord{sample: {{SourceID: id.SourceID, BillingID: customer,
@@ -303,7 +327,7 @@ func TestOfTwoWhoDecideOtherwiseOnAPairTheFirstHasIt(t *testing.T) {
 	}
 	id, customer = pair(0)
 	for range 2 { // pressed twice
-		if err := m.Link(ctx, id, customer, anna); err != nil {
+		if err := m.Link(ctx, id, must(m.Again(ctx, id, customer))(t), anna); err != nil {
 			t.Fatal(err)
 		}
 	}
