@@ -47,6 +47,7 @@ type sqliteFile struct {
 	path     string        // of the file, with no link in it
 	readOnly string        // how a reader opens it
 	looked   lookedNote    // what the note beside it said when it was opened
+	brief    bool          // see Options
 }
 
 func newSQLiteFile(folder *files.Folder, name string) *sqliteFile {
@@ -79,7 +80,7 @@ func (e *sqliteFile) open(ctx context.Context, l *Ledger) (err error) {
 	if err != nil {
 		return err
 	}
-	l.sound = lookThrough(e.quickCheck, l.look, looked, l.Now)
+	l.sound = lookThrough(e.quickCheck, l.look, looked, l.Now, e.brief)
 	if fresh { // it is made, or put into the form that is written to
 		if err := l.Sound(ctx); err != nil {
 			return err

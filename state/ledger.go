@@ -41,9 +41,9 @@ type Options struct {
 	// Reads of sealed data, and all writes, return the key's error.
 	Keyless bool
 
-	// Brief declares that the ledger is opened for one look, and closed again. On a Server it then
-	// takes no writes. It keeps its read connection as long as it is open, and others wait for the
-	// connection, because getting one for each statement costs as much as the statement.
+	// Brief declares that the ledger is opened for one look, and closed again. The whole file is then checked only
+	// if somebody writes. On a Server it takes no writes, and keeps its read connection as long as it is open.
+	// Others wait for the connection, because getting one for each statement costs as much as the statement.
 	Brief bool
 
 	// Committing is called when a commit begins; it returns a function to call when it is durable, or why it
@@ -204,7 +204,9 @@ func engineOf(ctx context.Context, opts Options, account int64) (below engine, p
 		return nil, "", nil, refuseFolder(filepath.Dir(opts.Path), err)
 	}
 	name := filepath.Base(opts.Path)
-	return newSQLiteFile(folder, name), filepath.Join(folder.Path(), name), folder, nil
+	e := newSQLiteFile(folder, name)
+	e.brief = opts.Brief
+	return e, e.path, folder, nil
 }
 
 // testAccount is the account of a ledger that only tests keep elsewhere than in its file.

@@ -30,18 +30,22 @@ type verdict struct {
 }
 
 // lookThrough starts the check of the file, after before has returned. Nobody waits if the file is
-// unchanged since it was last found sound.
+// unchanged since it was last found sound. With onlyAsked it starts when somebody waits for it.
 func lookThrough(look func(context.Context) error, before func(context.Context), last time.Time,
-	now func() time.Time) *verdict {
+	now func() time.Time, onlyAsked bool) *verdict {
 	ctx, cancel := context.WithCancel(context.Background())
 	begin := make(chan struct{})
 	v := &verdict{known: make(chan struct{}), asked: sync.OnceFunc(func() { close(begin) }), last: last}
 	v.giveUp = sync.OnceFunc(func() { cancel(); <-v.known })
+	var unasked <-chan time.Time
+	if !onlyAsked {
+		unasked = time.After(lookAfter)
+	}
 	go func() {
 		defer close(v.known)
 		select {
 		case <-begin:
-		case <-time.After(lookAfter):
+		case <-unasked:
 		case <-ctx.Done():
 		}
 		before(ctx)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -33,6 +34,26 @@ func filled(t *testing.T) *desk {
 		t.Fatal(err)
 	}
 	return d
+}
+
+func TestALedgerOpenedForOneLookIsCheckedOnlyIfSomebodyWaits(t *testing.T) {
+	t.Parallel()
+	for _, brief := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			checked := make(chan struct{}, 1)
+			v := lookThrough(func(context.Context) error { checked <- struct{}{}; return nil }, func(context.Context) {},
+				time.Time{}, time.Now, brief)
+			time.Sleep(time.Hour) // of the bubble's own clock
+			if (len(checked) == 0) != brief {
+				t.Errorf("opened for one look: %t; checked after an hour: %d times", brief, len(checked))
+			}
+			v.asked()
+			<-v.known
+			if len(checked) != 1 || v.err != nil {
+				t.Errorf("checked %d times, %v", len(checked), v.err)
+			}
+		})
+	}
 }
 
 // covers F63

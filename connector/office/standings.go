@@ -81,7 +81,16 @@ func (s *Standings) AtHand(ctx context.Context) (*Count, error) {
 }
 
 func (s *Standings) count(ctx context.Context) (*Count, error) {
-	return CountNow(ctx, s.Ledger, time.Duration(s.valid.Load()))
+	var signing []Signing
+	var failed error
+	var reading sync.WaitGroup
+	reading.Go(func() { signing, failed = daysToSign(ctx, s.Ledger, "", s.Ledger.Now()) })
+	c, err := CountNow(ctx, s.Ledger, time.Duration(s.valid.Load()))
+	if reading.Wait(); err != nil || failed != nil {
+		return nil, errors.Join(err, failed)
+	}
+	c.Signing = signing
+	return c, nil
 }
 
 // Renew makes the next Latest count again after an action by a person.
@@ -93,21 +102,17 @@ func (s *Standings) Close() {
 	s.parts.each((*Standings).Close)
 }
 
-// CountNow counts the states of all records. Its numbers equal those of MakeReport with fewer reads. valid is the
-// validity of a link after its issue, 0 if unknown.
+// CountNow counts the states of all records. Its numbers equal those of MakeReport with fewer reads, but it does not
+// count the days to sign. valid is the validity of a link after its issue, 0 if unknown.
 func CountNow(ctx context.Context, ledger *state.Ledger, valid time.Duration) (*Count, error) {
 	replacing, err := ledger.Replacing(ctx)
 	if err != nil {
 		return nil, err
 	}
 	c, g := &Count{Mandates: map[connector.MandateStatus]int{}}, gather(ledger)
-	var desk, signing error
+	var desk error
 	var reading sync.WaitGroup
-	reading.Go(func() {
-		if c.Desk, desk = deskOf(ctx, ledger); desk == nil {
-			g.Signing, signing = daysToSign(ctx, ledger, "", g.At)
-		}
-	})
+	reading.Go(func() { c.Desk, desk = deskOf(ctx, ledger) })
 	err = ledger.EachOutline(ctx, func(f state.Standing) error {
 		if f.LinkState != "" {
 			c.Mandates[f.Mandate.Status]++
@@ -121,7 +126,7 @@ func CountNow(ctx context.Context, ledger *state.Ledger, valid time.Duration) (*
 	})
 	slices.SortFunc(c.places, place.compare)
 	reading.Wait()
-	if err = errors.Join(err, desk, signing); err != nil {
+	if err = errors.Join(err, desk); err != nil {
 		return nil, err
 	}
 	g.Bare, err = ledger.Unnamed(ctx)
