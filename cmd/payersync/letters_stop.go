@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"strings"
 
@@ -129,7 +128,7 @@ hash.`,
 			if err != nil {
 				return err
 			}
-			return a.withLetters(cmd.Context(), a.openLedger, func(s *session.Session, l *office.Letters) error {
+			return a.withLetters(cmd.Context(), a.openLedger, func(s *session.Session, _ *office.Letters) error {
 				if token := strings.TrimPrefix(args[0], "stop "); !undo {
 					said, err := s.Ledger.OptOut(cmd.Context(), token)
 					if err != nil || said.Known {
@@ -145,23 +144,17 @@ hash.`,
 				if address != "" && mail.CheckAddress(address) != nil {
 					return usage.Errorf("%q is no e-mail address, and no record: name one of the two", show.Visible(address))
 				}
+				of := office.Decision{Act: connector.ActStopLetters, Record: id, Address: address, Until: day}
 				if undo {
-					n, err := a.unstop(cmd.Context(), s, l, id, address, note)
-					if err != nil {
-						return err
-					}
-					a.Say("%s taken back.", connector.Plural(n, "stop"))
-					return a.Result(map[string]int{"taken_back": n})
+					of.Act = connector.ActAllowLetters
 				}
-				if address != "" {
-					err = l.Desk.Stop(cmd.Context(), id, address, day,
-						state.Entry{Actor: actor(), Action: "stop letters", Subject: "an address", Reason: note})
-				} else {
-					_, _, err = a.act(cmd.Context(), s, office.Decision{Act: connector.ActStopLetters, Record: id, Until: day},
-						asksInWalk, note, false)
-				}
+				out, _, err := a.act(cmd.Context(), s, of, asksInWalk, note, false)
 				if err != nil {
 					return err
+				}
+				if undo {
+					a.Say("%s taken back.", connector.Plural(out.Count, "stop"))
+					return a.Result(map[string]int{"taken_back": out.Count})
 				}
 				a.Say("No letter goes there any more%s. --undo takes that back.", untilDay(day))
 				return a.Result(map[string]string{"until": dayText(day)})
@@ -173,17 +166,6 @@ hash.`,
 	c.Flags().StringVar(&connection, "connection", "", "the connection of the record, if two have one of this name")
 	c.Flags().BoolVar(&undo, "undo", false, "take back all stops of the letters")
 	return c
-}
-
-// unstop ends the stops of the letters to a payer, or to an address, and returns how many there were.
-func (a *app) unstop(ctx context.Context, s *session.Session, l *office.Letters, id state.RecordID, address,
-	note string) (int, error) {
-	if address != "" {
-		return l.Desk.Unstop(ctx, id, address,
-			state.Entry{Actor: actor(), Action: "let letters go again", Subject: "an address", Reason: note})
-	}
-	out, _, err := a.act(ctx, s, office.Decision{Act: connector.ActAllowLetters, Record: id}, asksInWalk, note, false)
-	return out.Count, err
 }
 
 func (a *app) lettersContinueCmd() *cobra.Command {

@@ -73,3 +73,35 @@ func TestTheSubjectByWhichARecipientAsksForNoMoreLettersIsTaken(t *testing.T) {
 		t.Errorf("stopped are %+v, %v", stops, err)
 	}
 }
+
+// An address is stopped by the act that stops a payer. The audit log and the output do not name it.
+func TestLettersToAnAddressAreStoppedByTheActOfAPayer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(1))
+	w.expect(exitDone, "sync", "--yes")
+	stops := func() (n int) {
+		l, err := state.Open(t.Context(), state.Options{Path: w.path("payersync.db"), KeyFile: w.path("payersync.key")})
+		w.must(err)
+		defer l.Close()
+		found, err := l.LetterStops(t.Context())
+		w.must(err)
+		for _, s := range found {
+			if s.Scope != state.StopAddress || s.UntilOn != "2099-01-01" || s.Note != "asked by telephone" {
+				t.Errorf("the stop is %+v", s)
+			}
+		}
+		return len(found)
+	}
+	w.expect(exitDone, "letters", "stop", "jo@shop.example", "--until", "2099-01-01", "--note", "asked by telephone")
+	if n := stops(); n != 1 {
+		t.Errorf("%d stops", n)
+	}
+	w.expect(exitDone, "letters", "stop", "jo@shop.example", "--undo")
+	if n := stops(); n != 0 {
+		t.Errorf("%d stops after --undo", n)
+	}
+	log := w.expect(exitDone, "audit").out
+	if !strings.Contains(log, "stop letters") || !strings.Contains(log, "an address") || strings.Contains(log, "shop.example") {
+		t.Errorf("the audit log says\n%s", log)
+	}
+}

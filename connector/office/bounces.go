@@ -222,15 +222,22 @@ func (a *Attention) proposeResume(ctx context.Context, p *Proposal) error {
 	return err
 }
 
-// proposeLetters stops the letters to a payer, or lets them go again.
+// proposeLetters stops the letters to a payer or an address, or lets them go again. The audit log does not name the
+// address.
 func (a *Attention) proposeLetters(_ context.Context, p *Proposal) error {
-	id, until, desk := p.Record, p.Until, &letters.Desk{Ledger: a.Ledger}
+	of, desk := p.Decision, &letters.Desk{Ledger: a.Ledger}
+	entry := func(by syncer.Operator, action string) state.Entry {
+		if of.Address != "" {
+			return letterEntry(by, action, "an address")
+		}
+		return aboutRecord(by, action, of.Record)
+	}
 	p.perform = noting(func(ctx context.Context, by syncer.Operator) error {
-		return desk.Stop(ctx, id, "", until, aboutRecord(by, "stop letters", id))
+		return desk.Stop(ctx, of.Record, of.Address, of.Until, entry(by, "stop letters"))
 	})
 	if p.Act == connector.ActAllowLetters {
 		p.perform = func(ctx context.Context, by syncer.Operator, out *Outcome) (err error) {
-			out.Count, err = desk.Unstop(ctx, id, "", aboutRecord(by, "let letters go again", id))
+			out.Count, err = desk.Unstop(ctx, of.Record, of.Address, entry(by, "let letters go again"))
 			return err
 		}
 	}

@@ -25,6 +25,7 @@ type Decision struct {
 	Change   int64          // for ActUndo
 	Stays    bool           // for ActForget: a valid mandate stays at the billing service
 	Until    letters.Day    // for ActStopLetters; zero for ever
+	Address  string         // an e-mail address instead of a record, for an act on letters
 }
 
 // Proposal is the effect of a decision in the present state of the billing service and the ledger. Nothing is written
