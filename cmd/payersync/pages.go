@@ -228,7 +228,7 @@ func (a *app) pagesOf(s *session.Session, behind *behindPages, adjust func(*page
 		Approvers: pages.Role(s.Config.Pages.Approve), FourEyes: s.Config.Pages.FourEyes, Door: behind.door, Design: a.design,
 		Starter: behind.starter, Rate: s.Config.Billing.RatePerSecond,
 		Valid: s.Config.Billing.LinkValid.Length(), Standings: behind.standings, Fetcher: behind.fetcher, Letters: letters,
-		Guides: guidesForPages(),
+		Guides: guidesForPages(), Systems: systems(),
 		Report: func(e pages.Event) {
 			entry := s.Log.WithFields(logrus.Fields{"page": e.Route, "user": e.User, "status": e.Status})
 			if e.Err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/configs"
 	"payersync/connector/accounting/httpsource"
+	"payersync/connector/pages"
 )
 
 func (a *app) sourceCmd() *cobra.Command {
@@ -113,13 +115,60 @@ func (a *app) listProfiles() error {
 		return show.JSON(a.Out, rows)
 	}
 	var cells [][]string
-	for _, r := range rows {
-		cells = append(cells, []string{r.Name, r.Title, accessOf[r.Auth], r.Live,
-			map[bool]string{true: "changes", false: "all each time"}[r.Changes], r.Limits})
+	for _, name := range config.Profiles() {
+		s := systemOf(config.ShippedProfile(name))
+		cells = append(cells, []string{s.Name, s.Title, s.Access, s.Tested, s.Reads, s.Limits})
 	}
 	a.Rows([]string{"NAME", "SYSTEM", "ACCESS", "TESTED WITH A COMPANY", "READS", "LIMITS"}, cells)
 	return nil
 }
+
+// systemOf describes the system of a profile for people. The list of profiles and the pages show the same.
+func systemOf(p *httpsource.Profile) pages.System {
+	r := rowOf(p)
+	return pages.System{Name: r.Name, Title: r.Title, Access: accessOf[r.Auth], Tested: r.Live, Walk: "is read " + r.Walk,
+		Reads:  map[bool]string{true: "changes", false: "all each time"}[r.Changes],
+		Limits: r.Limits, Register: p.Register(), Traps: p.Traps(), Begin: beginWith(r.Name)}
+}
+
+// builtIn are the systems that payersync reads without a profile.
+var builtIn = []pages.System{
+	{Name: config.KindCSV, Title: "CSV export of any system", Access: "a file", Reads: "all each time", Limits: "none",
+		Begin: "payersync init --csv FILE FOLDER"},
+	{Name: config.KindSQL, Title: "SQL database of any system", Access: "a login", Reads: "all each time", Limits: "none",
+		Begin: "payersync init --source sql --dsn-file FILE FOLDER"},
+	{Name: config.KindXero, Title: "Xero", Access: "consent", Reads: "changes"},
+	{Name: config.KindQuickBooks, Title: "QuickBooks Online", Access: "consent", Reads: "changes"},
+	{Name: config.KindTryton, Title: "Tryton", Access: "a login", Reads: "changes", Limits: "not known"},
+}
+
+// systems are all accounting systems that can be connected.
+func systems() []pages.System {
+	var out []pages.System
+	for _, s := range builtIn {
+		var source config.Source
+		source.Kind = s.Name
+		if l := source.Limits(); l.PerMinute > 0 {
+			s.Limits = fmt.Sprintf("%d in 1m", l.PerMinute)
+		}
+		s.Tested, s.Begin = notRecorded, cmp.Or(s.Begin, beginWith(s.Name))
+		out = append(out, s)
+	}
+	for _, name := range config.Profiles() {
+		if name != forTests {
+			out = append(out, systemOf(config.ShippedProfile(name)))
+		}
+	}
+	return out
+}
+
+// notRecorded stands for a test with a company, of systems without a profile that says so.
+const notRecorded = "not recorded"
+
+// forTests is the profile of a system that payersync reads without one.
+const forTests = "xero-http"
+
+func beginWith(kind string) string { return "payersync init --source " + kind + " FOLDER" }
 
 // accessOf names the kinds of credentials for people.
 var accessOf = map[string]string{httpsource.AuthHeader: "a key", httpsource.AuthLogin: "a key",

@@ -187,3 +187,30 @@ func TestShippedProfilesAreListedAndShown(t *testing.T) {
 		t.Errorf("an unknown profile ends with %d: %s", r.code, r.errOut)
 	}
 }
+
+// The pages show the same of a profile as the command.
+func TestThePagesListTheSystemsOfTheCommand(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, people(1))
+	listed := w.expect(exitDone, "source").out
+	names := map[string]bool{}
+	for _, s := range systems() {
+		names[s.Name] = true
+		if s.Tested == notRecorded {
+			continue
+		}
+		for _, said := range []string{s.Title, s.Access, s.Reads, s.Limits} {
+			if said == "" || !strings.Contains(listed, said) {
+				t.Errorf("the command says nothing of %q for %s", said, s.Name)
+			}
+		}
+		if len(s.Traps) == 0 || s.Register == "" {
+			t.Errorf("%s has no traps, or nothing to register", s.Name)
+		}
+	}
+	for _, name := range append(config.Profiles(), config.KindXero, config.KindCSV) {
+		if names[name] == (name == forTests) {
+			t.Errorf("%s is in the list: %t", name, names[name])
+		}
+	}
+}

@@ -108,7 +108,7 @@ func newHouseOf(t testing.TB, folder string, now func() time.Time, letters func(
 		h.letters.Renew() // the first look is waited for
 	}
 	h.pages = must(pages.New(pages.Config{
-		Letters: h.letters, Guides: guidesOfTests, Design: true,
+		Letters: h.letters, Guides: guidesOfTests, Systems: systemsOfTests, Design: true,
 		Standings: h.standings, Fetcher: h.fetcher,
 		Ledger: h.ledger, Lists: &office.Lists{Ledger: h.ledger}, Connections: []string{sample},
 		Expected: func() condition.Expected { return condition.Expected{Webhooks: true, Command: written} }, Report: h.report,

@@ -51,6 +51,7 @@ type setUp struct {
 	Title   string
 	Next    string
 	Command string
+	Path    string // of a page that helps; "" for none
 }
 
 // barWidth is the width of the bar of all payers.
@@ -276,12 +277,12 @@ func (v *visit) setUp(c *office.Count) ([]setUp, error) {
 	name = cmp.Or(name, "NAME")
 	return []setUp{
 		{len(v.pages.cfg.Connections) > 0, "Connect the accounting system", "payersync.yaml holds the connection.",
-			v.pages.command(connector.DoInit, "")},
+			v.pages.command(connector.DoInit, ""), "/settings/systems"},
 		{c.Records > 0, "Read the accounting system", "Shows the plan, and sends nothing.",
-			v.pages.command(connector.DoPlan, name)},
+			v.pages.command(connector.DoPlan, name), ""},
 		{hooks.Expected != nil, "Subscribe to webhooks", "Without it, only the sweep finds changes.",
-			v.pages.command(connector.DoSubscribe, "")},
+			v.pages.command(connector.DoSubscribe, ""), ""},
 		{c.Reached(office.InService) > 0, "Send the first payers", "Shows the plan again, and asks before it sends anything.",
-			v.pages.command(connector.DoSend, name)},
+			v.pages.command(connector.DoSend, name), ""},
 	}, nil
 }

@@ -54,7 +54,8 @@ type Config struct {
 	Design bool
 	// the author of a mapping version may not approve its plans
 	FourEyes bool
-	Guides   []Guide // in the Help menu, in this order
+	Systems  []System // the accounting systems that can be connected
+	Guides   []Guide  // in the Help menu, in this order
 	// counts wrong passwords; its counters are in memory, too, so it outlives this Config; nil for one of the ledger
 	Door     *Door
 	Provider *Provider // for signing in by OpenID Connect; nil for none

@@ -74,6 +74,7 @@ var access = map[string]struct {
 	"POST /matches/{connection}/{id}":           {path: "/matches/quickstart/HB001", role: pages.Operator},
 	"GET /connections/move":                     {path: "/connections/move", role: pages.Operator},
 	"POST /connections/move":                    {path: "/connections/move", role: pages.Operator},
+	"GET /settings/systems":                     {path: "/settings/systems", role: pages.Viewer},
 	"GET /settings/users":                       {path: "/settings/users", role: pages.Admin},
 	"POST /settings/users":                      {path: "/settings/users", role: pages.Admin},
 	"GET /settings/users/{name}":                {path: "/settings/users/eve", role: pages.Admin},

@@ -78,6 +78,7 @@ var all = []route{
 	{"POST /webhooks/{key}/replay", Operator, ofWebhooks, (*visit).replay},
 	{"POST /webhooks/{key}/close", Operator, ofWebhooks, (*visit).closeDelivery},
 	{"GET /settings", Viewer, theirs, (*visit).settings},
+	{"GET /settings/systems", Viewer, theirs, (*visit).systems},
 	{"GET /settings/users", Admin, ofUsers, (*visit).users},
 	{"POST /settings/users", Admin, ofUsers, (*visit).invite},
 	{"GET /settings/users/{name}", Admin, ofUsers, (*visit).user},
