@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // planColumns are those of a plan. A rejected plan stored as waiting waits for nobody.
@@ -97,30 +99,34 @@ func (tx *Tx) StillReads(plan int64, reads string) error {
 }
 
 func shareOf(p Plan, query func(string, ...any) (*sql.Rows, error)) (s Share, err error) {
-	rows, err := query("SELECT c.change_id, c.change_hash, "+approvedAs("c")+`, c.left_out FROM changes c
-		WHERE c.connection = ? AND `+p.inChanges()+` = ? AND c.state = 'pending' ORDER BY c.change_id`, p.Connection, p.ID)
+	// all of them are of one plan, so that its release is looked up once
+	approved := strings.ReplaceAll(isApproved, "= c.plan_id", "= ?2")
+	rows, err := query("SELECT c.change_id, c.change_hash, 2 * c.left_out + CASE WHEN "+approved+` THEN 1 ELSE 0 END
+		FROM changes c WHERE c.connection = ?1 AND `+p.inChanges()+` = ?2 AND c.state = 'pending' ORDER BY c.change_id`, p.Connection, p.ID)
 	if err != nil {
 		return s, fmt.Errorf("read the changes of plan %d: %w", p.ID, err)
 	}
 	defer rows.Close()
 	h := sha256.New()
 	fmt.Fprintf(h, "%d %s %s\n", p.ID, p.Hash, p.State)
+	var hash sql.RawBytes
+	var said int64 // 1: approved; 2: left out; 3: both
+	var line []byte
+	dest := []any{&s.Newest, &hash, &said}
 	for rows.Next() {
-		var id int64
-		var hash string
-		var approved, leftOut bool
-		if err := rows.Scan(&id, &hash, &approved, &leftOut); err != nil {
+		if err := rows.Scan(dest...); err != nil {
 			return s, err
 		}
 		s.Pending++
-		s.Newest = id
-		switch {
-		case approved:
+		switch said {
+		case 1, 3:
 			s.Approved++
-		case leftOut:
+		case 2:
 			s.LeftOut++
 		}
-		fmt.Fprintf(h, "%d %s %t %t\n", id, hash, approved, leftOut)
+		line = strconv.AppendInt(line[:0], s.Newest, 10)
+		line = append(append(append(line, ' '), hash...), ' ', '0'+byte(said), '\n')
+		_, _ = h.Write(line)
 	}
 	s.Reads = hex.EncodeToString(h.Sum(nil))
 	return s, rows.Err()
