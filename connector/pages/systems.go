@@ -35,7 +35,9 @@ func (v *visit) systems() error {
 			found = append(found, s)
 		}
 	}
-	slices.SortStableFunc(found, func(a, b System) int { return cmp.Compare(strings.ToLower(a.Title), strings.ToLower(b.Title)) })
+	slices.SortStableFunc(found, func(a, b System) int {
+		return cmp.Compare(strings.ToLower(a.Title), strings.ToLower(b.Title))
+	})
 	return v.show("systems", "Connect your books", struct {
 		Asked string
 		Found []System

@@ -13,7 +13,8 @@ import (
 var systemsOfTests = func() (out []pages.System) {
 	for i := range 30 {
 		out = append(out, pages.System{Name: fmt.Sprintf("books%d", i), Title: fmt.Sprintf("Harbour Books %d", i),
-			Access: "consent", Tested: "never", Reads: "all each time", Walk: "is read by position", Limits: "60 in 1m, 2 at a time",
+			Access: "consent", Tested: "never", Reads: "all each time", Walk: "is read by position",
+			Limits:   "60 in 1m, 2 at a time",
 			Register: strings.Repeat("Make an app with the vendor. ", 12), Begin: "payersync init --source books FOLDER",
 			Traps: []string{strings.Repeat("The list leaves out archived customers. ", 8), "A merge deletes one of two."}})
 	}
