@@ -80,6 +80,7 @@ var arrows = []arrow{
 	{"state/internal/elsewhere", "", ""},
 	{"state/statetest", "connector state state/internal/dbtest", ""},
 	{"internal/longtest", "", ""},
+	{"internal/browsertest", "", ""},
 	{"configs", "", "connector mapping connector/accounting connector/accounting/csvfile connector/accounting/httpsource connector/accounting/quickbooks connector/accounting/tryton connector/accounting/xero"},
 	{"cmd/payersync/guides", "", ""},
 	{"cmd/payersync/internal/usage", "", ""},

@@ -107,13 +107,16 @@ func (s *stage) onPages(use func(sign func(pages.Role) *reader)) {
 	server := httptest.NewServer(shown)
 	defer server.Close()
 	use(func(role pages.Role) *reader {
-		link, err := pages.NewLink(s.t.Context(), opened.Ledger, pages.User{Name: "anna the " + string(role), Role: role},
-			"tester")
-		s.must(err)
+		link := func() string {
+			path, err := pages.NewLink(s.t.Context(), opened.Ledger, pages.User{Name: "anna the " + string(role), Role: role},
+				"tester")
+			s.must(err)
+			return path
+		}
 		jar, err := cookiejar.New(nil)
 		s.must(err)
-		r := &reader{t: s.t, base: server.URL, http: &http.Client{Jar: jar}}
-		r.send(http.MethodPost, link, nil)
+		r := &reader{t: s.t, base: server.URL, http: &http.Client{Jar: jar}, link: link}
+		r.send(http.MethodPost, link(), nil)
 		return r
 	})
 }
@@ -123,6 +126,7 @@ type reader struct {
 	t    testing.TB
 	base string
 	http *http.Client
+	link func() string // makes another one that signs the same person in
 }
 
 func (r *reader) send(method, path string, form url.Values) string {

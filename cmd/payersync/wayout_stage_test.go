@@ -28,7 +28,7 @@ type stage struct {
 func newStage(t *testing.T) *stage {
 	t.Helper()
 	s := &stage{clock: time.Now().UTC()}
-	s.world = newWorld(t, nil, func(o *sandbox.Options) { o.Now = s.now })
+	s.world = newWorld(t, nil, func(o *sandbox.Options) { o.Now, o.Switches.Reinstate = s.now, "colon" })
 	return s
 }
 

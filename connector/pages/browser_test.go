@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -19,33 +18,17 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"payersync/connector/pages"
+	"payersync/internal/browsertest"
 	"payersync/internal/longtest"
 )
 
 var screenshots = flag.String("screenshots", "", "a folder in which pictures of all pages are kept")
 
-// chromium is the one browser of this test binary, started by the first test that needs it: the headless one
-// if there is one, because it needs less processor time.
+// chromium is the one browser of this test binary, started by the first test that needs it.
 var chromium = sync.OnceValues(func() (context.Context, error) {
-	var program string
-	for _, name := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
-		if found, err := exec.LookPath(name); err == nil {
-			program = found
-			break
-		}
-	}
-	if program == "" {
-		return nil, fmt.Errorf("no chromium is installed")
-	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox,
-		chromedp.DisableGPU,
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
-		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
-		chromedp.Flag("force-color-profile", "srgb"), chromedp.Flag("lang", "en-GB"), chromedp.Env("TZ=Europe/London"))
-	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
-	browser, end := chromedp.NewContext(allocator)
-	closeBrowser = func() { end(); stop() }
-	return browser, chromedp.Do(browser)
+	browser, end, err := browsertest.Start()
+	closeBrowser = end
+	return browser, err
 })
 
 // closeBrowser ends the browser, once there is one.
