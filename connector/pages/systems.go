@@ -38,7 +38,7 @@ func (v *visit) systems() error {
 	slices.SortStableFunc(found, func(a, b System) int {
 		return cmp.Compare(strings.ToLower(a.Title), strings.ToLower(b.Title))
 	})
-	return v.show("systems", "Connect your books", struct {
+	return v.show("systems", "Connect your accounting system", struct {
 		Asked string
 		Found []System
 		Whole bool
