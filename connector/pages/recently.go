@@ -10,7 +10,7 @@ import (
 
 // recently is what happened in the last 24 hours.
 type recently struct {
-	Since time.Time // from when on it is counted; zero for all of them
+	Since time.Time // the mandates are counted from here on; zero for the whole 24 hours
 	Lines []happened
 }
 
