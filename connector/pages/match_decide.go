@@ -75,7 +75,8 @@ func (v *visit) decideMatch() error {
 	case "same":
 		h, failed := m.Again(v.Context(), l.RecordID, customer)
 		if err = failed; err == nil && v.PostForm.Get("seen") != seenOf(office.AcceptedBy(l.RecordID, h)) {
-			return v.matchWith(http.StatusConflict, "The customer or the record changed while you were reading. Nothing was decided.")
+			return v.matchWith(http.StatusConflict,
+				"The customer or the record changed while you were reading. Nothing was decided.")
 		}
 		if err == nil {
 			err = m.Link(v.Context(), l.RecordID, h, by)
