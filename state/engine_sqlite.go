@@ -89,10 +89,10 @@ func (e *sqliteFile) open(ctx context.Context, l *Ledger) (err error) {
 	if l.writer, err = openWriter(e); err != nil {
 		return err
 	}
-	// Each commit invalidates a reader's cache. A page of a plan visits as many places of an index
-	// as it has records, and should read none of them twice. A reader that nobody uses is closed,
-	// see below.
-	if l.reader, err = sql.Open("sqlite", e.readOnly+"&_pragma=cache_size(-8000)"); err != nil {
+	// Each commit invalidates a reader's cache, which then frees all of its pages. Memory freed beyond
+	// 4 MiB goes back to the system and is asked for again, which costs more than a second read of a
+	// page. A reader that nobody uses is closed, see below.
+	if l.reader, err = sql.Open("sqlite", e.readOnly+"&_pragma=cache_size(-2000)"); err != nil {
 		return fmt.Errorf("open the ledger: %w", err)
 	}
 	l.reader.SetMaxOpenConns(4)
@@ -113,7 +113,7 @@ func (e *sqliteFile) open(ctx context.Context, l *Ledger) (err error) {
 // openWriter opens the connection that writes the file.
 func openWriter(e *sqliteFile) (*sql.DB, error) {
 	db, err := sql.Open("sqlite",
-		e.with("&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=secure_delete(1)&_pragma=cache_size(-16000)&_pragma=wal_autocheckpoint(8000)&_txlock=immediate"))
+		e.with("&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=secure_delete(1)&_pragma=cache_size(-8000)&_pragma=wal_autocheckpoint(8000)&_txlock=immediate"))
 	if err != nil {
 		return nil, fmt.Errorf("open the ledger: %w", err)
 	}
