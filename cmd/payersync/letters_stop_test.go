@@ -101,7 +101,8 @@ func TestLettersToAnAddressAreStoppedByTheActOfAPayer(t *testing.T) {
 		t.Errorf("%d stops after --undo", n)
 	}
 	log := w.expect(exitDone, "audit").out
-	if !strings.Contains(log, "stop letters") || !strings.Contains(log, "an address") || strings.Contains(log, "shop.example") {
+	if !strings.Contains(log, "stop letters") || !strings.Contains(log, "an address") ||
+		strings.Contains(log, "shop.example") {
 		t.Errorf("the audit log says\n%s", log)
 	}
 }

@@ -35,13 +35,14 @@ without that key.`,
 
 // writebacksOf returns the planned writes of all connections.
 func writebacksOf(s *session.Session) *office.Writebacks {
-	return &office.Writebacks{Ledger: s.Ledger, Open: func(ctx context.Context, name string) (writeback.Connection, error) {
+	open := func(ctx context.Context, name string) (writeback.Connection, error) {
 		c, err := s.Config.One(name)
 		if err != nil {
 			return writeback.Connection{}, err
 		}
 		return s.OpenWriter(ctx, c)
-	}}
+	}
+	return &office.Writebacks{Ledger: s.Ledger, Open: open}
 }
 
 // writers opens the writers of the connections with a write-back: of one by its name, or of all.

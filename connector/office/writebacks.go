@@ -83,7 +83,8 @@ func (w *Writebacks) Plan(ctx context.Context, connection string, q WritesQuery)
 		shown, out.Unread = c.Show(ctx, w.Ledger, items)
 		done()
 	}
-	labels, err := w.Ledger.LabelsOf(ctx, connector.Map(items, func(i writeback.Item) state.RecordID { return i.RecordID }))
+	labels, err := w.Ledger.LabelsOf(ctx,
+		connector.Map(items, func(i writeback.Item) state.RecordID { return i.RecordID }))
 	out.Rows = connector.Map(shown, func(s writeback.Shown) WriteRow { return WriteRow{s, labels[s.RecordID]} })
 	return out, err
 }

@@ -110,8 +110,10 @@ func TestAPairIsLinkedKeptApartPutOffAndTakenBackAndNothingIsSent(t *testing.T) 
 	v, writes := h.enter("olga", pages.Operator), h.box.Writes()
 	page := v.get("/matches/quickstart/M000", http.StatusOK)
 	holds(t, page, "accounts0@tideswell.example", "LS6 2KM", "✕", ">Street<", "After linking",
-		"What the next run would change", "1 of 5", "Accept: link", html.EscapeString(office.Acts[connector.ActAccept].Becomes),
-		"The next run sends to the billing service: the record&#39;s number", "you can take it back: “Take the decision back”.",
+		"What the next run would change", "1 of 5", "Accept: link",
+		html.EscapeString(office.Acts[connector.ActAccept].Becomes),
+		"The next run sends to the billing service: the record&#39;s number",
+		"you can take it back: “Take the decision back”.",
 		"After rejecting", office.Acts[connector.ActReject].Becomes)
 	customer, seen := customerOn(t, page), seenOn(t, page)
 	holds(t, v.post("/matches/quickstart/M000", http.StatusUnprocessableEntity, "act", "same", "customer", customer,

@@ -132,8 +132,8 @@ func (v *visit) approveWrites() error {
 		return notWritten(err)
 	}
 	v.changed()
-	return v.done(connector.Plural(n, "write")+" approved. Nothing was written yet: the next run of the write-back writes.",
-		writesPath(connection, office.AllWrites))
+	return v.done(connector.Plural(n, "write")+
+		" approved. Nothing was written yet: the next run of the write-back writes.", writesPath(connection, office.AllWrites))
 }
 
 // notWritten says why the writes of a connection cannot be shown.

@@ -83,7 +83,8 @@ func TestWritesAreApprovedExactlyAsShown(t *testing.T) {
 	h.run(true)
 	viewer, olaf := h.enter("vera", pages.Viewer), h.enter("olaf", pages.Operator)
 	seen := viewer.get(writesOf, http.StatusOK)
-	holds(t, seen, "33 payers wait for approval", "Nothing was written to this field before", "25 of 33", "Two Magpies Cakes")
+	holds(t, seen, "33 payers wait for approval", "Nothing was written to this field before", "25 of 33",
+		"Two Magpies Cakes")
 	lacks(t, seen, "cheque", "Field now", `name="shown"`, "column dd_status")
 	viewer.post(writesOf, http.StatusForbidden, "shown", "x")
 

@@ -45,7 +45,8 @@ func TestAPlanShowsWhatTheRunWrites(t *testing.T) {
 	delete(d.books.field, "C0003")
 	d.observed(connector.MandateActive, 0, 1, 2, 3, 4)
 	var items []writeback.Item
-	p, err := writeback.MakePlan(t.Context(), d.ledger, d.connection(), func(i writeback.Item) { items = append(items, i) })
+	p, err := writeback.MakePlan(t.Context(), d.ledger, d.connection(),
+		func(i writeback.Item) { items = append(items, i) })
 	if err != nil || p.Count(writeback.Due) != 5 {
 		t.Fatalf("%d are due, %v", p.Count(writeback.Due), err)
 	}
