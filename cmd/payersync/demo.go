@@ -131,7 +131,7 @@ func (d *demo) prepare(ctx context.Context) (service, mail net.Listener, err err
 	if err := closeAll(doors[2:]...); err != nil { // serve opens them again
 		return nil, nil, errors.Join(err, closeAll(service, mail))
 	}
-	d.letters = catcher.New(catcher.Options{Now: d.clock.now})
+	d.letters = catcher.New(catcher.Config{Now: d.clock.now})
 	d.model = newSandbox(service, connector.NewSecret(quickStartSecret),
 		sandbox.Options{Now: d.clock.now, Letters: d.letters})
 	quiet := &app{program: program{Console: &show.Console{In: d.In, Out: io.Discard, ErrOut: io.Discard, Output: "table"},

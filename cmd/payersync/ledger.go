@@ -145,19 +145,19 @@ func ofFile(cfg *config.Config, what string) error {
 }
 
 // backupOptions are those of the configuration.
-func (a *app) backupOptions(s *session.Session) (backups.Options, error) {
+func (a *app) backupOptions(s *session.Session) (backups.Config, error) {
 	b := s.Config.Backup
 	readers, err := b.Readers()
 	target := b.Folder
 	if target != "" {
 		target += "/" // do not create a file in place of a missing folder: its disk may not be mounted
 	}
-	return backups.Options{Target: target, Keep: b.Keep, Recipients: readers, KeyFile: s.Config.Ledger.KeyFile,
+	return backups.Config{Target: target, Keep: b.Keep, Recipients: readers, KeyFile: s.Config.Ledger.KeyFile,
 		Now: a.now}, err
 }
 
 // backup makes a backup for a person.
-func (a *app) backup(ctx context.Context, s *session.Session, o backups.Options) error {
+func (a *app) backup(ctx context.Context, s *session.Session, o backups.Config) error {
 	progress := show.NewProgress(a.ErrOut, a.now)
 	o.Watch = func(at backups.Progress) {
 		progress.Show(syncer.Progress{Stage: at.Stage, Done: at.Done, Total: at.Total})

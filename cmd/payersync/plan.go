@@ -30,7 +30,7 @@ releases it, in whole or in part, and payersync plan reject rejects it.`,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			return a.runConnections(cmd.Context(), names,
 				func(ctx context.Context, s *session.Session, conn syncer.Connection) (int, error) {
-					res, err := a.runOne(ctx, s, conn, syncer.Options{Kind: connector.RunPlan, Trigger: "manual"})
+					res, err := a.runOne(ctx, s, conn, syncer.RunOptions{Kind: connector.RunPlan, Trigger: "manual"})
 					if err != nil {
 						return exitCode(err), err
 					}

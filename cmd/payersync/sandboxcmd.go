@@ -94,7 +94,7 @@ func (a *app) sandbox(ctx context.Context, f sandboxFlags) error {
 	}
 	opt := sandbox.Options{Hosts: f.hosts, Latency: f.latency, Switches: rehearsed.switches}
 	if mail != nil {
-		opt.Letters = catcher.New(catcher.Options{})
+		opt.Letters = catcher.New(catcher.Config{})
 		for _, fault := range rehearsed.mailFaults {
 			opt.Letters.Inject(fault)
 		}

@@ -32,7 +32,7 @@ func syncNow(ctx context.Context, s *session.Session, c config.Connection, trigg
 	if err != nil {
 		return err
 	}
-	return runLogged(ctx, s, conn, syncer.Options{Trigger: trigger, Actor: "schedule", Holder: holder()})
+	return runLogged(ctx, s, conn, syncer.RunOptions{Trigger: trigger, Actor: "schedule", Holder: holder()})
 }
 
 // syncFor makes one run at a person's request on the pages: like payersync sync, with the mapping in its
@@ -47,12 +47,12 @@ func syncFor(ctx context.Context, s *session.Session, c config.Connection, by st
 		return err
 	}
 	return runLogged(ctx, s, conn,
-		syncer.Options{Trigger: worker.TriggerManual, Actor: by, Holder: holder() + " for " + by, Opened: opened,
+		syncer.RunOptions{Trigger: worker.TriggerManual, Actor: by, Holder: holder() + " for " + by, Opened: opened,
 			Progress: progress})
 }
 
 // runLogged makes one sending run, and logs its end.
-func runLogged(ctx context.Context, s *session.Session, conn syncer.Connection, o syncer.Options) error {
+func runLogged(ctx context.Context, s *session.Session, conn syncer.Connection, o syncer.RunOptions) error {
 	failures := failureLog{log: s.Log}
 	o.Kind, o.Decided, o.Failed = connector.RunSync, decisionsTo(s.Log), failures.failed
 	res, err := s.Syncer.Run(ctx, conn, o)

@@ -86,7 +86,7 @@ func (a *app) syncRecord(ctx context.Context, text string, cfg *config.Config) e
 		if _, err := setMappingProblem(ctx, s, c, ""); err != nil {
 			return exitCode(err), err
 		}
-		res, err := a.runOne(ctx, s, conn, syncer.Options{Kind: connector.RunSync, Trigger: "manual", Only: record.SourceID})
+		res, err := a.runOne(ctx, s, conn, syncer.RunOptions{Kind: connector.RunSync, Trigger: "manual", Only: record.SourceID})
 		if err != nil {
 			return exitCode(err), err
 		}
@@ -149,7 +149,7 @@ func (a *app) runCmd(kind connector.RunKind, c *cobra.Command) *cobra.Command {
 		return a.runConnections(cmd.Context(), names,
 			func(ctx context.Context, s *session.Session, conn syncer.Connection) (int, error) {
 				res, err := a.runOne(ctx, s, conn,
-					syncer.Options{Kind: kind, Trigger: "manual",
+					syncer.RunOptions{Kind: kind, Trigger: "manual",
 						Approve: a.fourEyes(ctx, s, a.approver(ctx, yes, s.Config.Billing.RatePerSecond))})
 				if err != nil {
 					return exitCode(err), err
@@ -235,7 +235,7 @@ func (a *app) eachConnection(ctx context.Context, s *session.Session, names []st
 }
 
 // runOne makes one run with progress on standard error.
-func (a *app) runOne(ctx context.Context, s *session.Session, conn syncer.Connection, o syncer.Options) (syncer.Result,
+func (a *app) runOne(ctx context.Context, s *session.Session, conn syncer.Connection, o syncer.RunOptions) (syncer.Result,
 	error) {
 	o.Actor, o.Holder, o.Decided = actor(), holder(), decisionsTo(s.Log)
 	if !a.Quiet {

@@ -64,7 +64,7 @@ func (s *simulation) read() {
 	ctx := context.Background()
 	for range 2 {
 		if _, err := s.syncer.Run(ctx, syncer.Connection{Name: "acme", Source: s.books, Info: s.books.info(), Mapping: m},
-			syncer.Options{
+			syncer.RunOptions{
 				Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test",
 				Approve: func(state.Plan) (bool, error) { return !s.wrong, nil },
 			}); err != nil {

@@ -197,7 +197,7 @@ func (w *world) sync() {
 	}
 	for range 2 { // what was created is confirmed by the next
 		res, err := w.syncer.Run(context.Background(),
-			syncer.Connection{Name: "acme", Source: w.books, Info: w.books.info(), Mapping: m}, syncer.Options{
+			syncer.Connection{Name: "acme", Source: w.books, Info: w.books.info(), Mapping: m}, syncer.RunOptions{
 				Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test",
 				Approve: func(state.Plan) (bool, error) { return true, nil },
 			})

@@ -26,7 +26,7 @@ func TestASelectionOfPayersIsNotAskedAndThenAskedFromTheList(t *testing.T) {
 	const all, chosen = 33, 5
 	h := newHouse(t)
 	must(h.syncer.Run(context.Background(), h.conn,
-		syncer.Options{Kind: connector.RunPlan, Trigger: "manual", Actor: "tester", Holder: "test"}))(t)
+		syncer.RunOptions{Kind: connector.RunPlan, Trigger: "manual", Actor: "tester", Holder: "test"}))(t)
 	var form []string
 	for i := range chosen {
 		form = append(form, "id", fmt.Sprintf("HB%03d", i+1))
@@ -87,7 +87,7 @@ func TestTickedPayersAreNotAskedInABrowser(t *testing.T) {
 		t.Run(l.String(), func(t *testing.T) {
 			h := newHouse(t)
 			must(h.syncer.Run(context.Background(), h.conn,
-				syncer.Options{Kind: connector.RunPlan, Trigger: "manual", Actor: "tester", Holder: "test"}))(t)
+				syncer.RunOptions{Kind: connector.RunPlan, Trigger: "manual", Actor: "tester", Holder: "test"}))(t)
 			b := h.browse(l)
 			b.name = "asking-" + l.String()
 			h.signIn(b, "olaf", pages.Operator)

@@ -26,7 +26,7 @@ func TestAnEditedProfileIsAcceptedByItsPlanAlsoWithoutAChange(t *testing.T) {
 		conn := h.conn
 		conn.Profile = by
 		return must(h.syncer.Run(t.Context(), conn,
-			syncer.Options{Kind: connector.RunPlan, Trigger: "manual", Actor: "tester", Holder: "test"}))(t).Plan.ID
+			syncer.RunOptions{Kind: connector.RunPlan, Trigger: "manual", Actor: "tester", Holder: "test"}))(t).Plan.ID
 	}
 	plan("first")
 	page := fmt.Sprintf("/plans/%d", plan("second"))

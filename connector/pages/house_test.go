@@ -160,7 +160,7 @@ func (h *house) books(csv []byte) {
 func (h *house) run(approve bool) syncer.Result {
 	h.t.Helper()
 	defer h.letters.Renew()
-	return must(h.syncer.Run(context.Background(), h.conn, syncer.Options{
+	return must(h.syncer.Run(context.Background(), h.conn, syncer.RunOptions{
 		Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test",
 		Approve: func(state.Plan) (bool, error) { return approve, nil },
 	}))(h.t)

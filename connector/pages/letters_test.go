@@ -38,7 +38,7 @@ func newPostIn(t testing.TB, folder string) (*house, *mailtest.Box) {
 	server := box.Server(mail.NoTLS)
 	window := must(letters.ParseWindow("Mon-Fri 08:30-17:00"))(t)
 	legal := "Harbour Bakery Ltd, 1 Quay Street, Whitby"
-	set := must(templates.Load(templates.Options{From: netmail.Address{Name: "Harbour Bakery",
+	set := must(templates.Load(templates.Config{From: netmail.Address{Name: "Harbour Bakery",
 		Address: "accounts@harbour.io"}, ReplyTo: "accounts@harbour.io", Legal: legal, LinkHosts: []string{"localhost"},
 		Languages: []string{"en", "de"}}))(t)
 	h := newHouseOf(t, folder, func() time.Time { return monday }, func(h *house) *office.Letters {

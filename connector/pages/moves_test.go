@@ -24,7 +24,7 @@ func (h *house) movedBooks() {
 	h.run(true)
 	h.books(bytes.ReplaceAll(text, []byte("HB0"), []byte("NB0")))
 	must(h.syncer.Run(h.t.Context(), h.conn,
-		syncer.Options{Kind: connector.RunPlan, Trigger: "manual", Actor: "tester", Holder: "test"}))(h.t)
+		syncer.RunOptions{Kind: connector.RunPlan, Trigger: "manual", Actor: "tester", Holder: "test"}))(h.t)
 }
 
 // movePairs returns the form that accepts so many of the pairs HB… = NB….

@@ -29,7 +29,7 @@ func (h *house) starter() *office.Starter {
 		},
 		Run: func(ctx context.Context, _, by string, opened func(int64), progress func(syncer.Progress)) error {
 			_, err := h.syncer.Run(ctx, h.conn,
-				syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: by, Holder: "test for " + by, Opened: opened,
+				syncer.RunOptions{Kind: connector.RunSync, Trigger: "manual", Actor: by, Holder: "test for " + by, Opened: opened,
 					Progress: progress})
 			return err
 		},
@@ -110,7 +110,7 @@ func TestARunThatDidNotEndWellSaysWhyAndWhoseFault(t *testing.T) {
 	h.run(true)
 	h.books([]byte(strings.SplitN(string(sampleBooks(t)), "\n", 2)[0] + "\n"))
 	_, err := h.syncer.Run(context.Background(), h.conn,
-		syncer.Options{Kind: connector.RunSync, Trigger: "schedule", Actor: "schedule", Holder: "test"})
+		syncer.RunOptions{Kind: connector.RunSync, Trigger: "schedule", Actor: "schedule", Holder: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 // newPost is a world with a mail server, and how to send it a letter.
 func newPost(t *testing.T) (*world, func(source string, recipients ...string) error) {
 	t.Helper()
-	letters := catcher.New(catcher.Options{})
+	letters := catcher.New(catcher.Config{})
 	w := newWorld(t, Options{PublicURL: "https://pay.test", Letters: letters})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)

@@ -221,7 +221,7 @@ func (w *world) syncOf(b *books, p *process, kind connector.RunKind) error {
 			return err
 		}
 		defer release()
-		res, err := p.syncer.Run(context.WithValue(context.Background(), runKey{}, r), w.connection(b), syncer.Options{
+		res, err := p.syncer.Run(context.WithValue(context.Background(), runKey{}, r), w.connection(b), syncer.RunOptions{
 			Kind: kind, Trigger: "manual", Actor: "operator", Holder: p.name, Approve: r.approve,
 		})
 		var open *state.ErrRunOpen

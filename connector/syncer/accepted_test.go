@@ -195,12 +195,12 @@ func TestSendingOursIsPlannedShownAndHeldToTheLimits(t *testing.T) {
 		t.Fatalf("the plan is %+v", changes)
 	}
 	if res := w.runWith(t.Context(),
-		syncer.Options{Kind: connector.RunSync}); res.Outcome != connector.RunAwaitingApproval ||
+		syncer.RunOptions{Kind: connector.RunSync}); res.Outcome != connector.RunAwaitingApproval ||
 		w.service.Writes() != writes {
 		t.Errorf("above the limits the run is %s, and %d requests left", res.Outcome, w.service.Writes()-writes)
 	}
 	w.complete(w.runWith(t.Context(),
-		syncer.Options{Kind: connector.RunSync, Approve: func(state.Plan) (bool, error) { return true, nil }}))
+		syncer.RunOptions{Kind: connector.RunSync, Approve: func(state.Plan) (bool, error) { return true, nil }}))
 	if c, _ := w.service.Customer(w.payer("A1").BillingID); c.Name != "Northwind" {
 		t.Errorf("ours was not sent: %s", c.Raw)
 	}

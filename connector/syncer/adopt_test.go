@@ -21,7 +21,7 @@ import (
 // plan makes a plan and returns its result with the changes that it holds.
 func (w *world) plan() (syncer.Result, []state.Change) {
 	w.t.Helper()
-	res := w.runWith(w.t.Context(), syncer.Options{Kind: connector.RunPlan})
+	res := w.runWith(w.t.Context(), syncer.RunOptions{Kind: connector.RunPlan})
 	changes, err := w.ledger.Changes(w.t.Context(), "acme", state.LaneCustomer, true, 0, 1000)
 	if err != nil {
 		w.t.Fatal(err)
@@ -183,7 +183,7 @@ func TestWhatAPlanShowedOfAnAdoptionIsWhatIsSent(t *testing.T) {
 			w.syncer.Settings.Guards.MaxChangesFloor, w.syncer.Settings.Guards.MaxChanges = 0, syncer.Limit{}
 			writes := w.service.Writes()
 			approve := true
-			res := w.runWith(t.Context(), syncer.Options{Kind: connector.RunSync, Approve: func(state.Plan) (bool, error) {
+			res := w.runWith(t.Context(), syncer.RunOptions{Kind: connector.RunSync, Approve: func(state.Plan) (bool, error) {
 				if !approve {
 					return false, nil
 				}
@@ -234,7 +234,7 @@ func TestAColleaguesEditBetweenPlanAndSendIsShownBeforeItIsOverwritten(t *testin
 	w.complete(w.run())
 	id := w.payer("A1").BillingID
 	w.books.put("A1", "Northwind", "b@example.com")
-	w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})
+	w.runWith(t.Context(), syncer.RunOptions{Kind: connector.RunPlan})
 	c, _ := w.service.Customer(id)
 	if err := w.service.Edit(id,
 		bytes.Replace(c.Raw, []byte(`"name":"Northwind"`), []byte(`"name":"Northwind Shipping"`), 1)); err != nil {

@@ -178,7 +178,7 @@ func (b *before) run(times int, guarded ...string) {
 			if err != nil {
 				b.t.Fatal(err)
 			}
-			o := syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test"}
+			o := syncer.RunOptions{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test"}
 			if !slices.Contains(guarded, name) {
 				o.Approve = func(state.Plan) (bool, error) { return true, nil }
 			}

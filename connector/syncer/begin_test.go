@@ -27,7 +27,7 @@ func TestRunWaitsForALockThatIsHeldWithoutARun(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	_, err = w.syncer.Run(ctx, w.connection(),
-		syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test"})
+		syncer.RunOptions{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test"})
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("while the lock was held: %v", err)
 	}

@@ -176,7 +176,7 @@ func (p *plant) run(ctx context.Context, kind connector.RunKind) (syncer.Result,
 	}
 	res, err := p.syncer.Run(ctx, syncer.Connection{
 		Name: "acme", Source: p.register, Info: p.register.info(), Mapping: m,
-	}, syncer.Options{
+	}, syncer.RunOptions{
 		Kind: kind, Trigger: "manual", Actor: "bench", Holder: "bench",
 		Approve: func(state.Plan) (bool, error) { return true, nil },
 	})

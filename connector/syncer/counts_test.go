@@ -129,7 +129,7 @@ func TestAWaitingPlanIsNewsOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.fill(40)
-	plan := func() syncer.Result { return w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan}) }
+	plan := func() syncer.Result { return w.runWith(t.Context(), syncer.RunOptions{Kind: connector.RunPlan}) }
 	if res := plan(); !res.AwaitsApproval() || !res.News {
 		t.Errorf("a plan above the limits is %s, waits %t, news %t", res.Outcome, res.AwaitsApproval(), res.News)
 	}

@@ -246,7 +246,7 @@ func TestTwoRecordsWithOneKeyAreHeldAlsoAfterAnInterruptedPlan(t *testing.T) {
 	w.books.putAs("R2", map[string]string{"No": "SAME", "Name": "Second", "Group": "payer"})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	w.runWith(ctx, syncer.Options{Kind: connector.RunSync, Progress: func(p syncer.Progress) {
+	w.runWith(ctx, syncer.RunOptions{Kind: connector.RunSync, Progress: func(p syncer.Progress) {
 		if p.Stage == "plan" {
 			cancel() // the process is stopped between two commits of the plan
 		}
@@ -332,7 +332,7 @@ func (w *world) changesRun() syncer.Result {
 	conn := w.connection()
 	conn.Info.Snapshot = false
 	res, err := w.syncer.Run(context.Background(), conn,
-		syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test"})
+		syncer.RunOptions{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test"})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -374,7 +374,7 @@ func TestAnAdoptionStopsWhenTheKeyWasDoubledSinceThePlan(t *testing.T) {
 	w := newWorld(t)
 	w.add(`{"name":"Old Name","externalData":{"customerNo":"A1"}}`)
 	w.books.put("A1", "Northwind", "a@example.com")
-	w.runWith(t.Context(), syncer.Options{Kind: connector.RunSync, Progress: func(p syncer.Progress) {
+	w.runWith(t.Context(), syncer.RunOptions{Kind: connector.RunSync, Progress: func(p syncer.Progress) {
 		if p.Stage == "plan" { // a colleague copies the customer, and the sweep sees it
 			w.add(`{"name":"Copy","externalData":{"customerNo":"A1"}}`)
 			if _, err := w.syncer.Reconciler.Sweep(context.Background()); err != nil {
@@ -409,12 +409,12 @@ func TestLinksLeftOverFromPermittedCreatesNeedNoApproval(t *testing.T) {
 	w := newWorld(t)
 	w.fill(20) // as many as the limits allow
 	w.service.Inject(sandbox.Fault{Kind: sandbox.Throttled, Method: http.MethodPut, Path: linkPath, Count: 40})
-	if res := w.runWith(t.Context(), syncer.Options{Kind: connector.RunSync}); res.Counts.Created != 20 {
+	if res := w.runWith(t.Context(), syncer.RunOptions{Kind: connector.RunSync}); res.Counts.Created != 20 {
 		t.Fatalf("counts = %+v, want 20 created without approval", res.Counts)
 	}
 	w.service.ClearFaults()
 	w.clock.advance(time.Hour)
-	if res := w.runWith(t.Context(), syncer.Options{Kind: connector.RunSync}); res.Outcome != connector.RunComplete {
+	if res := w.runWith(t.Context(), syncer.RunOptions{Kind: connector.RunSync}); res.Outcome != connector.RunComplete {
 		t.Errorf("outcome %s (%s), want the links of the permitted creates asked for", res.Outcome, res.Plan.Limits)
 	}
 }

@@ -41,7 +41,7 @@ func TestAFirstReadingThatEndsEarlyKeepsItsDecisionsAndSendsNothing(t *testing.T
 		t.Errorf("%d creates wait for the plan, want 100", n)
 	}
 	decided := map[string]int{}
-	w.complete(w.runWith(t.Context(), syncer.Options{
+	w.complete(w.runWith(t.Context(), syncer.RunOptions{
 		Kind: connector.RunSync, Approve: func(p state.Plan) (bool, error) { return p.Creates == 150, nil },
 		Decided: func(_ int64, d state.Decision) { decided[d.SourceID]++ },
 	}))

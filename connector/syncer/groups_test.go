@@ -17,8 +17,8 @@ import (
 )
 
 // approved are the options of a run that approves its own plan.
-func approved() syncer.Options {
-	return syncer.Options{Kind: connector.RunSync, Approve: func(state.Plan) (bool, error) { return true, nil }}
+func approved() syncer.RunOptions {
+	return syncer.RunOptions{Kind: connector.RunSync, Approve: func(state.Plan) (bool, error) { return true, nil }}
 }
 
 // creates returns how many creates reached the service.

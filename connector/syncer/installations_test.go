@@ -40,7 +40,7 @@ func (i *installation) runs(t *rapid.T, other *installation) {
 	for _, c := range i.service.Customers() {
 		before[c.ID] = c
 	}
-	_, _ = i.syncer.Run(context.Background(), i.conn(), syncer.Options{
+	_, _ = i.syncer.Run(context.Background(), i.conn(), syncer.RunOptions{
 		Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test",
 		Approve: func(state.Plan) (bool, error) { return true, nil },
 	})

@@ -118,7 +118,7 @@ func TestAPayerWhoseLinkRequestIsKilledAgainAndAgainIsStillAskedFor(t *testing.T
 			panic(died)
 		}
 		_, _ = w.syncer.Run(ctx, w.connection(),
-			syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test",
+			syncer.RunOptions{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test",
 				Approve: func(state.Plan) (bool, error) { return true, nil }})
 		w.restart()
 		w.clock.advance(time.Second)

@@ -90,7 +90,7 @@ func BenchmarkMatch(b *testing.B) {
 	p.syncer.Settings.Adopt = syncer.AdoptExact // which stores records and customers, and compares none
 	conn := must[syncer.Connection](b)(p.traders())
 	must[syncer.Result](b)(p.syncer.Run(b.Context(), conn,
-		syncer.Options{Kind: connector.RunPlan, Trigger: "manual", Actor: "bench", Holder: "bench"}))
+		syncer.RunOptions{Kind: connector.RunPlan, Trigger: "manual", Actor: "bench", Holder: "bench"}))
 	if err := p.close(); err != nil {
 		b.Fatal(err)
 	}

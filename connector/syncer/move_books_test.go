@@ -41,7 +41,7 @@ func (w *world) connectionOf(b *newBooks) syncer.Connection {
 // runNew makes a run of the new books that approves its own plan.
 func (w *world) runNew(b *newBooks, kind connector.RunKind) syncer.Result {
 	w.t.Helper()
-	res, err := w.syncer.Run(context.Background(), w.connectionOf(b), syncer.Options{
+	res, err := w.syncer.Run(context.Background(), w.connectionOf(b), syncer.RunOptions{
 		Kind: kind, Trigger: "manual", Actor: "tester", Holder: "test",
 		Approve: func(state.Plan) (bool, error) { return true, nil },
 	})
@@ -132,7 +132,7 @@ func TestBooksThatMovedKeepCustomersAndMandates(t *testing.T) {
 		t.Errorf("people are told of %v", told)
 	}
 	_, err = w.syncer.Run(t.Context(), w.connection(),
-		syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test"})
+		syncer.RunOptions{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test"})
 	var moved *state.MovedError
 	if !errors.As(err, &moved) || moved.New != next ||
 		!slices.Equal(connector.StepsOf(err),

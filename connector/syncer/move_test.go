@@ -88,12 +88,12 @@ func TestARecordThatCameBackAsAnotherOneTakesItsCustomerAlong(t *testing.T) {
 	w.complete(w.run())
 	before := w.payer("A1")
 	w.books.put("N7", "Northwind Ltd", "a@example.com")
-	w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})
+	w.runWith(t.Context(), syncer.RunOptions{Kind: connector.RunPlan})
 	if err := w.move("A1", "N7"); !errors.Is(err, state.ErrInTheBooks) {
 		t.Errorf("while both are in the books: %v", err)
 	}
 	w.books.set(connector.Record{SourceID: "A1", State: connector.RecordArchived})
-	w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})
+	w.runWith(t.Context(), syncer.RunOptions{Kind: connector.RunPlan})
 	if err := w.move("B1", "A1"); !errors.Is(err, syncer.ErrNotSent) {
 		t.Errorf("to a record that is gone: %v", err)
 	}
@@ -172,7 +172,7 @@ func TestARecordThatComesBackAfterItsCustomerWasMovedGetsACustomerAndALinkOfItsO
 	moved := w.payer("A1").BillingID
 	w.books.set(connector.Record{SourceID: "A1", State: connector.RecordArchived})
 	w.books.put("N7", "Eastwind", "n@example.com")
-	w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})
+	w.runWith(t.Context(), syncer.RunOptions{Kind: connector.RunPlan})
 	if err := w.move("A1", "N7"); err != nil {
 		t.Fatal(err)
 	}

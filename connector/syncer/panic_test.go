@@ -25,7 +25,7 @@ func TestAPanicEndsTheRunAndNotTheProcess(t *testing.T) {
 	w.books.put("C001", "Ada Quetzalcoatl", "ada@example.org")
 	w.syncer.Billing = panics{w.billing}
 	res, err := w.syncer.Run(t.Context(), w.connection(),
-		syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: "test", Holder: "test"})
+		syncer.RunOptions{Kind: connector.RunSync, Trigger: "manual", Actor: "test", Holder: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestAPanicEndsTheRunAndNotTheProcess(t *testing.T) {
 	}
 	w.syncer.Billing = w.billing
 	res, err = w.syncer.Run(t.Context(), w.connection(),
-		syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: "test", Holder: "test"})
+		syncer.RunOptions{Kind: connector.RunSync, Trigger: "manual", Actor: "test", Holder: "test"})
 	if err != nil || res.Outcome != connector.RunComplete {
 		t.Errorf("the next run ended %s: %v, %v", res.Outcome, res.Err, err)
 	}

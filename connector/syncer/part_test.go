@@ -50,7 +50,7 @@ func (w *world) approvePart(p *state.Plan, names ...string) {
 // sync makes one run that nobody is asked by.
 func (w *world) sync() syncer.Result {
 	w.t.Helper()
-	return w.runWith(context.Background(), syncer.Options{Kind: connector.RunSync})
+	return w.runWith(context.Background(), syncer.RunOptions{Kind: connector.RunSync})
 }
 
 // awaits fails the test unless the run waits for approval and has made so many customers.
@@ -137,7 +137,7 @@ func TestAPartIsSentOnceThoughThePowerIsCut(t *testing.T) {
 	ctx, cut := context.WithCancel(t.Context())
 	meddle(w).onMade = cut // the only worker sends nothing after its first create
 	broken, err := w.syncer.Run(ctx, w.connection(),
-		syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test"})
+		syncer.RunOptions{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test"})
 	if err != nil || broken.Outcome != connector.RunIncomplete {
 		t.Fatalf("the run that was cut ended %s, %v", broken.Outcome, err)
 	}
@@ -161,7 +161,7 @@ func TestAChangeThatChangesLosesItsApproval(t *testing.T) {
 	w.fill(25)
 	res := w.sync()
 	w.approvePart(res.Plan, "C0001 customer", "C0002 customer")
-	again := w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})
+	again := w.runWith(t.Context(), syncer.RunOptions{Kind: connector.RunPlan})
 	if again.Plan.ID != res.Plan.ID || !w.planned(again.Plan)["C0001 customer"].Approved {
 		t.Errorf("a plan that says the same has number %d and forgot the approval", again.Plan.ID)
 	}

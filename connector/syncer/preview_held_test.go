@@ -20,7 +20,7 @@ func TestAPreviewHoldsRecordsThatWouldShareAKey(t *testing.T) {
 	w.books.put("2", "Bob", "bob@example.com")
 	w.run()
 	w.books.put("3", "Cid", "cid@example.com")
-	w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})
+	w.runWith(t.Context(), syncer.RunOptions{Kind: connector.RunPlan})
 	for name, c := range map[string]struct {
 		key    string
 		shared []string
@@ -54,7 +54,7 @@ func TestAPreviewCountsTheKeyOfALinkedRowThatIsGone(t *testing.T) {
 	w.books.records = nil
 	w.books.mu.Unlock()
 	w.books.put("2", "Bob", "bob@example.com")
-	w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan,
+	w.runWith(t.Context(), syncer.RunOptions{Kind: connector.RunPlan,
 		Approve: func(state.Plan) (bool, error) { return true, nil }})
 	w.edit("customerNo: No", `customerNo: 'No == "" ? No : "1"'`)
 	got := w.foretells()
@@ -75,7 +75,7 @@ func TestAPreviewCountsTheKeysOfAnotherCompany(t *testing.T) {
 	other.put("1", "Bob", "bob@example.com")
 	other.put("2", "Cid", "cid@example.com")
 	res, err := w.syncer.Run(t.Context(), conn,
-		syncer.Options{Kind: connector.RunPlan, Trigger: "manual", Actor: "tester", Holder: "test"})
+		syncer.RunOptions{Kind: connector.RunPlan, Trigger: "manual", Actor: "tester", Holder: "test"})
 	if err != nil || res.Plan.Creates != 1 {
 		t.Fatalf("%+v, %v; want a plan that creates 2 alone", res, err)
 	}
@@ -111,7 +111,7 @@ func TestFieldsOfBlocksAndListsAreProfiled(t *testing.T) {
 		w.books.set(connector.Record{SourceID: fmt.Sprint(i), State: connector.RecordActive, Data: []byte(data)})
 	}
 	w.books.set(connector.Record{SourceID: "9", State: connector.RecordActive, Problem: "It cannot be read."})
-	w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})
+	w.runWith(t.Context(), syncer.RunOptions{Kind: connector.RunPlan})
 	profiles, err := w.syncer.ProfileFields(t.Context(), conn)
 	if err != nil {
 		t.Fatal(err)
@@ -162,13 +162,13 @@ func TestAPreviewHoldsDisputedCustomers(t *testing.T) {
 			byWord = id
 		}
 	}
-	w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})
+	w.runWith(t.Context(), syncer.RunOptions{Kind: connector.RunPlan})
 	w.accept("A5", byWord)
-	w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})
+	w.runWith(t.Context(), syncer.RunOptions{Kind: connector.RunPlan})
 	for _, edit := range []string{"", "# another version\n"} {
 		w.mapping = standardMapping + edit
 		got := w.preview(syncer.PreviewOptions{})
-		plan := w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan}).Plan
+		plan := w.runWith(t.Context(), syncer.RunOptions{Kind: connector.RunPlan}).Plan
 		if plan.Adopts != got.Adopts || plan.Holds != got.Held {
 			t.Errorf("%d adopted, %d held; the plan says %d and %d", got.Adopts, got.Held, plan.Adopts, plan.Holds)
 		}
@@ -189,7 +189,7 @@ func TestAPreviewHoldsDisputedCustomers(t *testing.T) {
 		w.books.put(fmt.Sprintf("B%d", i), "Northwind", fmt.Sprintf("b%d@example.com", i))
 	}
 	w.mapping = standardMapping
-	w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})
+	w.runWith(t.Context(), syncer.RunOptions{Kind: connector.RunPlan})
 	w.edit("customerNo: No", "otherNo: No")
 	p := w.preview(syncer.PreviewOptions{SourceID: "B0"})
 	if len(p.Customers) != 1 || p.Customers[0].Reason != connector.ReasonKeyDisputed {
@@ -228,12 +228,12 @@ func TestAPreviewSaysWhichPayersAreNotAsked(t *testing.T) {
 		w.books.putAs(no, map[string]string{"No": no, "Name": "Payer " + no, "Email": email, "Postcode": "LS1 4AP",
 			"Group": "payer"})
 	}
-	w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})
+	w.runWith(t.Context(), syncer.RunOptions{Kind: connector.RunPlan})
 	for _, text := range []string{standardMapping,
 		strings.Replace(standardMapping, `request: customer.people[0].email != ""`, "request: false", 1)} {
 		w.mapping = text
 		got := w.preview(syncer.PreviewOptions{})
-		w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})
+		w.runWith(t.Context(), syncer.RunOptions{Kind: connector.RunPlan})
 		plan, err := w.ledger.UnaskedCounts(t.Context(), "acme")
 		if diff := cmp.Diff(plan, got.NotAsked); err != nil || len(plan) == 0 || diff != "" {
 			t.Errorf("payers that are not asked, %v (-plan +preview):\n%s\nwith\n%s", err, diff, text)

@@ -172,13 +172,13 @@ func TestAPreviewSaysWhatThePlanDoes(t *testing.T) {
 				w.runWith(t.Context(), w.anyRun(r))
 				w.service.ClearFaults()
 			}
-			w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan}) // what the service holds is known as it is
+			w.runWith(t.Context(), syncer.RunOptions{Kind: connector.RunPlan}) // what the service holds is known as it is
 			from := w.mapping
 			if r.IntN(3) > 0 {
 				w.mapping = pick(r, previewMappings)(standardMapping)
 			}
 			got := w.preview(syncer.PreviewOptions{Limit: 3})
-			res := w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})
+			res := w.runWith(t.Context(), syncer.RunOptions{Kind: connector.RunPlan})
 			var stands *syncer.Standstill
 			if res.Err != nil && !errors.As(res.Err, &stands) {
 				t.Fatal(res.Err)
@@ -229,8 +229,8 @@ func (w *world) scramble(r *rand.Rand) {
 }
 
 // anyRun returns how a run is made: it is planned only, waits, or sends.
-func (w *world) anyRun(r *rand.Rand) syncer.Options {
-	o := syncer.Options{Kind: pick(r, []connector.RunKind{connector.RunPlan, connector.RunSync, connector.RunSync})}
+func (w *world) anyRun(r *rand.Rand) syncer.RunOptions {
+	o := syncer.RunOptions{Kind: pick(r, []connector.RunKind{connector.RunPlan, connector.RunSync, connector.RunSync})}
 	if r.IntN(3) > 0 {
 		o.Approve = func(state.Plan) (bool, error) { return true, nil }
 	}
@@ -241,7 +241,7 @@ func (w *world) anyRun(r *rand.Rand) syncer.Options {
 func (w *world) foretells() syncer.Preview {
 	w.t.Helper()
 	said := w.preview(syncer.PreviewOptions{})
-	plan := w.runWith(w.t.Context(), syncer.Options{Kind: connector.RunPlan}).Plan
+	plan := w.runWith(w.t.Context(), syncer.RunOptions{Kind: connector.RunPlan}).Plan
 	if diff := cmp.Diff(
 		[]any{plan.Creates, plan.Adopts, plan.Updates, plan.Links, plan.Open, plan.Limits},
 		[]any{said.Creates, said.Adopts, said.Updates, said.Links, said.Weight, said.Limits}); diff != "" {

@@ -19,7 +19,7 @@ func (p written) Meaning() string                  { return string(p) }
 func (p written) FitsItself(context.Context) error { return nil }
 
 // by makes a run with a profile.
-func (w *world) by(profile written, trigger string, o syncer.Options) syncer.Result {
+func (w *world) by(profile written, trigger string, o syncer.RunOptions) syncer.Result {
 	w.t.Helper()
 	conn := w.connection()
 	conn.Profile = profile
@@ -47,34 +47,34 @@ func TestAfterAnEditOfTheProfileNothingIsSentWithoutAnApprovalOfItsPlan(t *testi
 			w := newWorld(t)
 			w.syncer.Settings.Guards.HoldOnlyAbove = holdOnlyAbove
 			w.fill(3)
-			w.complete(w.by("first", "schedule", syncer.Options{}))
+			w.complete(w.by("first", "schedule", syncer.RunOptions{}))
 			w.trust()
 			w.books.put("new", "Waiting Ltd", "waiting@example.com")
-			early := w.by("first", "manual", syncer.Options{Kind: connector.RunPlan}) // a plan approved before the edit
+			early := w.by("first", "manual", syncer.RunOptions{Kind: connector.RunPlan}) // a plan approved before the edit
 			w.does(w.ledger.Do(t.Context(), func(tx *state.Tx) error { return tx.Approve(early.Plan.ID, "anna") }))
 			before := w.writes()
 
 			var edited *syncer.EditedProfile
-			if res := w.by("second", "schedule", syncer.Options{}); !errors.As(res.Err, &edited) ||
+			if res := w.by("second", "schedule", syncer.RunOptions{}); !errors.As(res.Err, &edited) ||
 				res.Outcome != connector.RunIncomplete || res.Counts.Pulled != 0 {
 				t.Errorf("a scheduled run ended %s with %v", res.Outcome, res.Err)
 			}
 			for range 2 {
-				if res := w.by("second", "manual", syncer.Options{}); res.Outcome != connector.RunAwaitingApproval ||
+				if res := w.by("second", "manual", syncer.RunOptions{}); res.Outcome != connector.RunAwaitingApproval ||
 					res.Plan.Profile != "second" {
 					t.Errorf("a person's run ended %s, %v", res.Outcome, res.Err)
 				}
 			}
 			no := func(state.Plan) (bool, error) { return false, nil }
-			if res := w.by("second", "manual", syncer.Options{Approve: no}); res.Outcome != connector.RunAwaitingApproval {
+			if res := w.by("second", "manual", syncer.RunOptions{Approve: no}); res.Outcome != connector.RunAwaitingApproval {
 				t.Errorf("after a no, the run ended %s, %v", res.Outcome, res.Err)
 			}
 			if n := w.writes(); n != before {
 				t.Fatalf("%d requests were sent with a profile that nobody accepted", n-before)
 			}
 			yes := func(state.Plan) (bool, error) { return true, nil }
-			w.complete(w.by("second", "manual", syncer.Options{Approve: yes}))
-			w.complete(w.by("second", "schedule", syncer.Options{}))
+			w.complete(w.by("second", "manual", syncer.RunOptions{Approve: yes}))
+			w.complete(w.by("second", "schedule", syncer.RunOptions{}))
 			if n := w.writes(); n != before+1 {
 				t.Errorf("%d requests were sent after the approval", n-before)
 			}
@@ -86,14 +86,14 @@ func TestARejectedPlanOfAnEditedProfileKeepsTheScheduleStopped(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.fill(3)
-	w.complete(w.by("first", "schedule", syncer.Options{}))
-	plan := w.by("second", "manual", syncer.Options{Kind: connector.RunPlan}).Plan
+	w.complete(w.by("first", "schedule", syncer.RunOptions{}))
+	plan := w.by("second", "manual", syncer.RunOptions{Kind: connector.RunPlan}).Plan
 	w.does(w.ledger.Do(t.Context(), func(tx *state.Tx) error { return tx.Reject(plan.ID, "anna", "wrong names") }))
 	var edited *syncer.EditedProfile
-	if res := w.by("second", "schedule", syncer.Options{}); !errors.As(res.Err, &edited) {
+	if res := w.by("second", "schedule", syncer.RunOptions{}); !errors.As(res.Err, &edited) {
 		t.Errorf("a scheduled run ended %s with %v", res.Outcome, res.Err)
 	}
-	w.complete(w.by("first", "schedule", syncer.Options{}))
+	w.complete(w.by("first", "schedule", syncer.RunOptions{}))
 	if stopped, err := w.ledger.EditedProfiles(t.Context()); err != nil || len(stopped) > 0 {
 		t.Errorf("after the edit was undone, %v are stopped, %v", stopped, err)
 	}

@@ -72,7 +72,7 @@ func TestThePlanAfterARunIsEmpty(t *testing.T) {
 			w.drawBooks(rt)
 			w.mustComplete(rt)
 			before := w.service.Writes()
-			again := w.runWith(context.Background(), syncer.Options{Kind: connector.RunPlan})
+			again := w.runWith(context.Background(), syncer.RunOptions{Kind: connector.RunPlan})
 			if p := again.Plan; again.Err != nil || p.Creates+p.Adopts+p.Updates+p.Links != 0 {
 				rt.Fatalf("the plan after a run has changes: %+v, %v", p, again.Err)
 			}

@@ -62,7 +62,7 @@ func (w *world) diaryRun(d *diary, name string, kind connector.RunKind) syncer.R
 		approve = nil
 	}
 	res, err := w.syncer.Run(context.Background(), conn,
-		syncer.Options{Kind: kind, Trigger: "manual", Actor: "tester", Holder: "test", Approve: approve})
+		syncer.RunOptions{Kind: kind, Trigger: "manual", Actor: "tester", Holder: "test", Approve: approve})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -273,7 +273,7 @@ func TestSnapshotThatSuddenlyHasFarFewerRowsStandsStill(t *testing.T) {
 	if len(needing) != 1 {
 		t.Fatalf("attention %v, want one", needing)
 	}
-	alone := syncer.Options{Kind: connector.RunSync}
+	alone := syncer.RunOptions{Kind: connector.RunSync}
 	for name, tt := range map[string]struct {
 		rows []connector.Record
 		why  string
@@ -286,7 +286,7 @@ func TestSnapshotThatSuddenlyHasFarFewerRowsStandsStill(t *testing.T) {
 		w.books.records = tt.rows
 		writes := w.service.Writes()
 		for _, kind := range []connector.RunKind{connector.RunPlan, connector.RunSync} {
-			w.standsStill(w.runWith(t.Context(), syncer.Options{Kind: kind}), tt.why)
+			w.standsStill(w.runWith(t.Context(), syncer.RunOptions{Kind: kind}), tt.why)
 		}
 		if diff := cmp.Diff(needing, w.attention()); diff != "" || w.service.Writes() != writes {
 			t.Errorf("%s: %d writes, attention (-want +got):\n%s", name, w.service.Writes()-writes, diff)
@@ -309,7 +309,7 @@ func TestMissingRecordsGoWhenAPersonLetsThemGo(t *testing.T) {
 	w := newWorld(t)
 	w.fill(40)
 	w.run()
-	all, alone := w.books.records, syncer.Options{Kind: connector.RunSync}
+	all, alone := w.books.records, syncer.RunOptions{Kind: connector.RunSync}
 	w.books.records = all[:20]
 	plan := w.standsStill(w.runWith(t.Context(), alone), "20 of 40")
 	w.approve(plan.ID)
@@ -400,7 +400,7 @@ func TestRunWorksOnWhatAnUndecidedReadGaveAndConcludesNothing(t *testing.T) {
 	if diff := cmp.Diff(before, w.attention()); diff != "" {
 		t.Errorf("attention (-want +got):\n%s", diff)
 	}
-	if plan := w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan}); plan.Outcome != connector.RunIncomplete {
+	if plan := w.runWith(t.Context(), syncer.RunOptions{Kind: connector.RunPlan}); plan.Outcome != connector.RunIncomplete {
 		t.Errorf("a plan over it ended %s", plan.Outcome)
 	}
 	w.books.records, w.books.broken = all[:3], nil

@@ -51,7 +51,7 @@ func markedWorld(t *testing.T) (*world, *marked, func() syncer.Result) {
 		t.Helper()
 		conn := w.connection()
 		conn.Source = m
-		res, err := w.syncer.Run(t.Context(), conn, syncer.Options{
+		res, err := w.syncer.Run(t.Context(), conn, syncer.RunOptions{
 			Kind: connector.RunSync, Approve: func(state.Plan) (bool, error) { return true, nil }, Trigger: "manual",
 			Actor: "tester", Holder: "test",
 		})
@@ -92,7 +92,7 @@ func TestWhatIsLeftToDoIsDoneThoughTheBooksAreNotReadAgain(t *testing.T) {
 	conn := w.connection()
 	conn.Source = m
 	if _, err := w.syncer.Run(t.Context(), conn,
-		syncer.Options{Kind: connector.RunPlan, Trigger: "manual", Actor: "tester", Holder: "test"}); err != nil {
+		syncer.RunOptions{Kind: connector.RunPlan, Trigger: "manual", Actor: "tester", Holder: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(w.service.Customers()); m.readings != 2 || n != 2 {
@@ -136,7 +136,7 @@ func TestBooksAreReadAgainWhereTheLedgerMayHoldSomethingElse(t *testing.T) {
 			conn := w.connection()
 			conn.Source = m
 			res, err := w.syncer.Run(w.t.Context(), conn,
-				syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test"})
+				syncer.RunOptions{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test"})
 			if err != nil || res.Outcome == connector.RunComplete {
 				w.t.Fatalf("the short reading is %s, %v; want a standstill", res.Outcome, err)
 			}

@@ -90,7 +90,7 @@ func TestWhatWaitsForItsTurnDoesNotLeaveAfterAnInterruption(t *testing.T) {
 			interrupt()
 		}
 	}
-	res := w.runWith(ctx, syncer.Options{Kind: connector.RunSync,
+	res := w.runWith(ctx, syncer.RunOptions{Kind: connector.RunSync,
 		Approve: func(state.Plan) (bool, error) { return true, nil }})
 	if res.Outcome != connector.RunIncomplete || !errors.Is(res.Err, context.Canceled) {
 		t.Errorf("the run ended %s: %v; want it interrupted", res.Outcome, res.Err)

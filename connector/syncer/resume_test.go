@@ -117,7 +117,7 @@ var operations = map[string]operation{
 			w := withContact(t, "ann@x.example")
 			w.books.put("N7", "Ann Lee", "ann@x.example")
 			w.books.set(connector.Record{SourceID: "A1", State: connector.RecordArchived})
-			w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})
+			w.runWith(t.Context(), syncer.RunOptions{Kind: connector.RunPlan})
 			w.does(w.move("A1", "N7"))
 			return w, w.connection()
 		},
@@ -128,7 +128,7 @@ var operations = map[string]operation{
 		begin: func(t *testing.T) (*world, syncer.Connection) {
 			w := withContact(t, "ann@x.example")
 			w.books.put("N7", "Ann Lee", "ann@x.example")
-			w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})
+			w.runWith(t.Context(), syncer.RunOptions{Kind: connector.RunPlan})
 			w.does(w.merge("A1", "N7"))
 			return w, w.connection()
 		},
@@ -162,7 +162,7 @@ func (w *world) only() sandbox.Customer {
 
 // runOf makes a run of a connection that approves its own plan. It fails if the process dies.
 func (w *world) runOf(c syncer.Connection) error {
-	_, err := w.syncer.Run(w.t.Context(), c, syncer.Options{
+	_, err := w.syncer.Run(w.t.Context(), c, syncer.RunOptions{
 		Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test",
 		Approve: func(state.Plan) (bool, error) { return true, nil },
 	})

@@ -93,7 +93,7 @@ func TestASecondRunOnAConnectionIsRefusedUntilTheFirstEndsOrDies(t *testing.T) {
 	if err != nil || lock == nil {
 		t.Fatalf("lock = %v, %v", lock, err)
 	}
-	_, err = w.syncer.Run(ctx, w.connection(), syncer.Options{Kind: connector.RunSync, Trigger: "manual"})
+	_, err = w.syncer.Run(ctx, w.connection(), syncer.RunOptions{Kind: connector.RunSync, Trigger: "manual"})
 	var open *state.ErrRunOpen
 	if !errors.As(err, &open) {
 		t.Fatalf("err = %v, want ErrRunOpen", err)
@@ -104,7 +104,7 @@ func TestASecondRunOnAConnectionIsRefusedUntilTheFirstEndsOrDies(t *testing.T) {
 	}
 	if !proves {
 		if _, err := w.syncer.Run(ctx, w.connection(),
-			syncer.Options{Kind: connector.RunSync, Trigger: "manual"}); !errors.As(err, &open) {
+			syncer.RunOptions{Kind: connector.RunSync, Trigger: "manual"}); !errors.As(err, &open) {
 			t.Fatalf("err = %v, want that its lease holds on a server, which cannot know that the other is dead", err)
 		}
 		w.clock.advance(state.Lease)
@@ -171,7 +171,7 @@ func TestAnInterruptedRunIsTakenUpByTheNext(t *testing.T) {
 	w.fill(200)
 	w.slowly(500) // so most requests are still to come
 	ctx, cancel := context.WithCancel(context.Background())
-	res := w.runWith(ctx, syncer.Options{
+	res := w.runWith(ctx, syncer.RunOptions{
 		Kind: connector.RunBackfill, Approve: func(state.Plan) (bool, error) { return true, nil },
 		Progress: func(p syncer.Progress) {
 			if p.Stage == "send" && p.Done == 20 {
@@ -189,7 +189,7 @@ func TestAnInterruptedRunIsTakenUpByTheNext(t *testing.T) {
 	}
 	made := w.service.Writes()
 	w.slowly(0)
-	w.complete(w.runWith(context.Background(), syncer.Options{Kind: connector.RunSync}))
+	w.complete(w.runWith(context.Background(), syncer.RunOptions{Kind: connector.RunSync}))
 	if n := len(w.byKey()); n != 200 {
 		t.Errorf("%d customers, want 200 (%d before the interruption)", n, made)
 	}
@@ -204,7 +204,7 @@ func TestAPlanThatIsOnlyPrintedIsCompleteAndSendsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.fill(5)
-	res := w.complete(w.runWith(context.Background(), syncer.Options{Kind: connector.RunPlan}))
+	res := w.complete(w.runWith(context.Background(), syncer.RunOptions{Kind: connector.RunPlan}))
 	if res.Counts.Waiting != 5 || res.Plan.Creates != 5 || res.Plan.Links != 5 || w.service.Writes() != 0 {
 		t.Errorf("counts = %+v, plan = %+v, %d writes; want 5 waiting and none", res.Counts, res.Plan, w.service.Writes())
 	}
@@ -220,7 +220,7 @@ func TestARowThatIsGoneBeforeItWasSentIsForgotten(t *testing.T) {
 	w.fill(25) // above the limits: the plan waits
 	w.books.put("B1", "Bad", "not an address")
 	ctx := context.Background()
-	w.runWith(ctx, syncer.Options{Kind: connector.RunSync})
+	w.runWith(ctx, syncer.RunOptions{Kind: connector.RunSync})
 	w.books.mu.Lock()
 	w.books.records = w.books.records[1:5]
 	w.books.mu.Unlock()

@@ -201,11 +201,11 @@ func TestAPlanAboveTheLimitsWaitsAndApprovalLetsExactlyThatPlanGo(t *testing.T) 
 	w := newWorld(t)
 	w.fill(25)
 	ctx := context.Background()
-	res := w.runWith(ctx, syncer.Options{Kind: connector.RunSync})
+	res := w.runWith(ctx, syncer.RunOptions{Kind: connector.RunSync})
 	if res.Outcome != connector.RunAwaitingApproval || w.service.Writes() != 0 {
 		t.Fatalf("outcome %s with %d writes, want awaiting approval and none", res.Outcome, w.service.Writes())
 	}
-	again := w.runWith(ctx, syncer.Options{Kind: connector.RunSync})
+	again := w.runWith(ctx, syncer.RunOptions{Kind: connector.RunSync})
 	if again.Plan.ID != res.Plan.ID {
 		t.Errorf("the same plan got number %d, then %d", res.Plan.ID, again.Plan.ID)
 	}
@@ -215,7 +215,7 @@ func TestAPlanAboveTheLimitsWaitsAndApprovalLetsExactlyThatPlanGo(t *testing.T) 
 	for i := range 30 { // facts that nobody approved
 		w.books.put("N"+string(rune('A'+i)), "New", "n@example.com")
 	}
-	drift := w.runWith(ctx, syncer.Options{Kind: connector.RunSync})
+	drift := w.runWith(ctx, syncer.RunOptions{Kind: connector.RunSync})
 	if drift.Outcome != connector.RunAwaitingApproval || drift.Counts.Created != 25 {
 		t.Errorf("outcome %s with %+v after the plan drifted, want awaiting approval and the 25 approved creates",
 			drift.Outcome, drift.Counts)
@@ -226,7 +226,7 @@ func TestAPlanAboveTheLimitsWaitsAndApprovalLetsExactlyThatPlanGo(t *testing.T) 
 	for i := range 30 {
 		w.books.putAs("N"+string(rune('A'+i)), map[string]string{"No": "x", "Name": "y", "Group": "supplier"})
 	}
-	if done := w.complete(w.runWith(ctx, syncer.Options{Kind: connector.RunSync})); done.Counts.Created != 0 {
+	if done := w.complete(w.runWith(ctx, syncer.RunOptions{Kind: connector.RunSync})); done.Counts.Created != 0 {
 		t.Errorf("counts = %+v, want nothing that nobody approved", done.Counts)
 	}
 }

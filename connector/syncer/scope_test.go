@@ -47,7 +47,7 @@ func (w *world) as(name, organisation string, source *books) syncer.Connection {
 
 func (w *world) syncs(conn syncer.Connection, approve bool) syncer.Result {
 	w.t.Helper()
-	res, err := w.syncer.Run(w.t.Context(), conn, syncer.Options{
+	res, err := w.syncer.Run(w.t.Context(), conn, syncer.RunOptions{
 		Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test",
 		Approve: func(state.Plan) (bool, error) { return approve, nil },
 	})

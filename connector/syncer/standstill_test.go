@@ -62,7 +62,7 @@ func TestAMappingEditThatHoldsEverybodyIsAStandstill(t *testing.T) {
 			w.mapping = mapped(c.old, c.with)
 			foretold := w.preview(syncer.PreviewOptions{})
 			for _, kind := range []connector.RunKind{connector.RunSync, connector.RunPlan, connector.RunBackfill} {
-				plan := w.losesPayers(w.runWith(t.Context(), syncer.Options{Kind: kind}), c.why)
+				plan := w.losesPayers(w.runWith(t.Context(), syncer.RunOptions{Kind: kind}), c.why)
 				waiting := w.waiting()
 				if len(waiting) != 1 || waiting[0].ID != plan.ID || waiting[0].Lost != plan.Lost || !waiting[0].Standstill() {
 					t.Errorf("%s: %+v waits, want plan %d of %d lost payers", kind, waiting, plan.ID, plan.Lost)
@@ -100,7 +100,7 @@ func TestWhoeverIsLetGoByAPersonStandsInNobodysWay(t *testing.T) {
 			w.mapping = strings.Replace(mapped(`Group == "payer"`, `No >= "C0045"`), "name: trim(Name)\n", "name: upper(Name)\n",
 				1)
 			w.losesPayers(w.runWith(t.Context(),
-				syncer.Options{Kind: connector.RunSync, Approve: func(state.Plan) (bool, error) { return false, nil }}), "45 of 50")
+				syncer.RunOptions{Kind: connector.RunSync, Approve: func(state.Plan) (bool, error) { return false, nil }}), "45 of 50")
 			if res := w.complete(approve(w)); res.Counts.Updated != 5 {
 				t.Errorf("%+v, want the updates of the 5 that are left", res.Counts)
 			}
@@ -182,13 +182,13 @@ func TestLettingACustomerGoMakesItsPayerCount(t *testing.T) {
 	for i := range 30 {
 		w.books.put(fmt.Sprintf("H%03d", i), fmt.Sprint("Held ", i), "no address")
 	}
-	w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})
+	w.runWith(t.Context(), syncer.RunOptions{Kind: connector.RunPlan})
 	w.mapping = mapped(`Group == "payer"`, `No >= "C0025"`)
-	if res := w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan}); res.Err != nil {
+	if res := w.runWith(t.Context(), syncer.RunOptions{Kind: connector.RunPlan}); res.Err != nil {
 		t.Fatalf("nobody had let the customers go: %v", res.Err)
 	}
 	w.mapping = standardMapping
-	plan := w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan}).Plan
+	plan := w.runWith(t.Context(), syncer.RunOptions{Kind: connector.RunPlan}).Plan
 	w.approve(plan.ID)
 	w.mapping = mapped(`Group == "payer"`, `No >= "C0025"`)
 	w.losesPayers(w.sync(), "25 of 30 payers would be excluded")

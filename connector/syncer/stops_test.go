@@ -163,7 +163,7 @@ func TestAPlanIsApprovedWithoutItsStoppedCreates(t *testing.T) {
 	if err != nil || len(waiting) != 1 || !waiting[0].WaitsForDecision() {
 		t.Fatalf("after the approval %+v waits: %v", waiting, err)
 	}
-	if res := w.runWith(t.Context(), syncer.Options{Kind: connector.RunSync}); res.Counts.Adopted != 1 ||
+	if res := w.runWith(t.Context(), syncer.RunOptions{Kind: connector.RunSync}); res.Counts.Adopted != 1 ||
 		res.Counts.Created != 0 {
 		t.Errorf("%+v; want the adoption sent, and no create", res.Counts)
 	}

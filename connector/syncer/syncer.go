@@ -130,8 +130,8 @@ type Syncer struct {
 	Settings   Settings
 }
 
-// Options say how one run is meant.
-type Options struct {
+// RunOptions say how one run is meant.
+type RunOptions struct {
 	Kind     connector.RunKind
 	Trigger  string                                      // manual, schedule or catch_up
 	Actor    string                                      // the starting person or process, for the audit log
@@ -192,7 +192,7 @@ func (r Result) AwaitsApproval() bool {
 
 // Run makes one run of a connection. The error is nil for every run opened and closed, including failed runs: see
 // Result. It is *state.ErrRunOpen if another run holds the connection.
-func (s *Syncer) Run(ctx context.Context, conn Connection, opts Options) (Result, error) {
+func (s *Syncer) Run(ctx context.Context, conn Connection, opts RunOptions) (Result, error) {
 	r, lock, err := s.begin(ctx, conn, opts)
 	if err != nil {
 		return Result{Connection: conn.Name, Kind: opts.Kind}, err
@@ -211,7 +211,7 @@ func (s *Syncer) Run(ctx context.Context, conn Connection, opts Options) (Result
 type run struct {
 	*Syncer
 	conn      Connection
-	opts      Options
+	opts      RunOptions
 	id        int64
 	started   time.Time
 	opened    time.Time // by this machine's clock: before the run was
@@ -258,7 +258,7 @@ var errNoRun = errors.New("the lock is held without a run")
 
 // begin takes the connection's lock and opens a run. While another process holds the lock without a run, begin waits
 // and opens none: the next process with the lock would take it for a dead process's run.
-func (s *Syncer) begin(ctx context.Context, conn Connection, opts Options) (*run, *state.Lock, error) {
+func (s *Syncer) begin(ctx context.Context, conn Connection, opts RunOptions) (*run, *state.Lock, error) {
 	patience, cancel := context.WithTimeout(ctx, letGo)
 	defer cancel()
 	for {
@@ -283,7 +283,7 @@ func (s *Syncer) begin(ctx context.Context, conn Connection, opts Options) (*run
 
 // open opens a run. If the connection's lock proves it, a run still open in the ledger belongs to a dead process.
 // Otherwise its lease decides. Without the lock and without such a run, open returns errNoRun.
-func (s *Syncer) open(ctx context.Context, conn Connection, opts Options, lock *state.Lock) (*run, error) {
+func (s *Syncer) open(ctx context.Context, conn Connection, opts RunOptions, lock *state.Lock) (*run, error) {
 	r := &run{Syncer: s, conn: conn, opts: opts, started: s.Ledger.Now(), opened: connector.OfThisMachine(),
 		made: connector.NewIDs(), met: connector.NewIDs(), first: &firstPass{closed: true}}
 	return r, s.Ledger.Do(ctx, func(tx *state.Tx) (err error) {

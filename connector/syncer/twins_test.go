@@ -152,7 +152,7 @@ func TestAnAccountantsAddressIsShownAndHoldsNobody(t *testing.T) {
 	for i := range 50 {
 		w.books.put(fmt.Sprintf("C%02d", i), fmt.Sprintf("Client %d", i), "office@accountant.example")
 	}
-	plan := w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})
+	plan := w.runWith(t.Context(), syncer.RunOptions{Kind: connector.RunPlan})
 	if plan.Plan.Creates != 50 || plan.Plan.Alike != 50 || plan.Plan.Holds != 0 {
 		t.Errorf("the plan is %+v, want 50 to create, all of them shown", plan.Plan)
 	}
@@ -260,7 +260,7 @@ func TestWhoeverLivesInOtherBooksIsShown(t *testing.T) {
 	other.put("D1", "Northwind Ltd", "ann@northwind.example")
 	run := func() syncer.Result {
 		res, err := w.syncer.Run(t.Context(), conn,
-			syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test"})
+			syncer.RunOptions{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test"})
 		if err != nil {
 			t.Fatal(err)
 		}

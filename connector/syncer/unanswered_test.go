@@ -135,7 +135,7 @@ func TestACreateWhoseKeyWasDoubledBeforeItWasAnsweredKeepsItsBytes(t *testing.T)
 		}
 		w.clock.advance(time.Hour)
 		w.sweep()
-		w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan}) // plans to adopt the second, while that is there
+		w.runWith(t.Context(), syncer.RunOptions{Kind: connector.RunPlan}) // plans to adopt the second, while that is there
 	}
 	w.books.put("A1", "Northwind Ltd", "a@example.com")
 	w.clock.advance(25 * time.Hour)
@@ -223,7 +223,7 @@ func TestARunThatVoidedAChangeForTheNextRunIsNotComplete(t *testing.T) {
 	w := newWorld(t)
 	id := w.add(`{"name":"Northwind","externalData":{"customerNo":"A1"}}`)
 	w.books.put("A1", "Northwind", "a@example.com")
-	res := w.runWith(t.Context(), syncer.Options{Kind: connector.RunSync, Progress: func(p syncer.Progress) {
+	res := w.runWith(t.Context(), syncer.RunOptions{Kind: connector.RunSync, Progress: func(p syncer.Progress) {
 		if p.Stage == "plan" {
 			_ = w.service.Delete(id) // a colleague removes it between the plan and its application
 		}

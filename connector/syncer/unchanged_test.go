@@ -126,7 +126,7 @@ func TestARunThatDiesAtAnyCommitTakesNobodyForGoneWhoIsThere(t *testing.T) {
 				return nil
 			})
 			_, _ = w.syncer.Run(t.Context(), w.connection(),
-				syncer.Options{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test"})
+				syncer.RunOptions{Kind: connector.RunSync, Trigger: "manual", Actor: "tester", Holder: "test"})
 			if err := w.ledger.Close(); err != nil {
 				t.Fatal(err)
 			}

@@ -161,7 +161,7 @@ func TestACustomerWithANumberOfOursIsFreeOnlyWhenNoRecordHasIt(t *testing.T) {
 			c.books(w.books)
 			conn := w.as("acme", "x", w.books)
 			res, err := w.syncer.Run(t.Context(), conn,
-				syncer.Options{Kind: connector.RunPlan, Trigger: "manual", Actor: "tester", Holder: "test"})
+				syncer.RunOptions{Kind: connector.RunPlan, Trigger: "manual", Actor: "tester", Holder: "test"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -227,7 +227,7 @@ func TestAnAcceptedCustomerThatGotAnotherNumberMeanwhileIsNotOverwritten(t *test
 	id := old.payer("K0").BillingID
 	now.accept("N0", id)
 	if _, err := now.syncer.Run(t.Context(), conn,
-		syncer.Options{Kind: connector.RunPlan, Trigger: "manual", Actor: "tester", Holder: "test"}); err != nil {
+		syncer.RunOptions{Kind: connector.RunPlan, Trigger: "manual", Actor: "tester", Holder: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := now.service.Edit(id, json.RawMessage(strings.ReplaceAll(now.raw(id), `"K0"`, `"Q7"`))); err != nil {

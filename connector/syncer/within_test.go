@@ -40,7 +40,7 @@ func renamed(w *world, no string, i int) {
 func TestWhatIsWithinItsOwnLimitIsSentBesideWhatIsAbove(t *testing.T) {
 	t.Parallel()
 	w := crowded(t, moved)
-	plan := w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})
+	plan := w.runWith(t.Context(), syncer.RunOptions{Kind: connector.RunPlan})
 	const above, within = "25 customers would be created (the limit is 20).",
 		"3 changes of kinds that are within their own limits are not on hold."
 	if plan.Plan.Limits != above+" "+within || plan.Plan.State != state.PlanWaiting {
@@ -129,7 +129,7 @@ func TestANoHoldsBackWhatIsWithinTheLimitsToo(t *testing.T) {
 	t.Parallel()
 	for name, no := range map[string]func(w *world) syncer.Result{
 		"asked": func(w *world) syncer.Result {
-			return w.runWith(w.t.Context(), syncer.Options{Kind: connector.RunSync, Approve: func(p state.Plan) (bool, error) {
+			return w.runWith(w.t.Context(), syncer.RunOptions{Kind: connector.RunSync, Approve: func(p state.Plan) (bool, error) {
 				if strings.Contains(p.Limits, "not on hold") {
 					w.t.Errorf("a person who is asked is told %q", p.Limits)
 				}
@@ -137,7 +137,7 @@ func TestANoHoldsBackWhatIsWithinTheLimitsToo(t *testing.T) {
 			}})
 		},
 		"rejected": func(w *world) syncer.Result {
-			plan := w.runWith(w.t.Context(), syncer.Options{Kind: connector.RunPlan})
+			plan := w.runWith(w.t.Context(), syncer.RunOptions{Kind: connector.RunPlan})
 			if err := w.ledger.Do(w.t.Context(),
 				func(tx *state.Tx) error { return tx.Reject(plan.Plan.ID, "tester", "no") }); err != nil {
 				w.t.Fatal(err)

@@ -65,7 +65,7 @@ func TestAnAcceptedCustomerIsAdoptedByAPlanAndGetsItsKey(t *testing.T) {
 	w, customer := likened(t)
 	w.service.ResetRequests()
 	w.say("A1", customer, state.WordAccept)
-	plan := w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})
+	plan := w.runWith(t.Context(), syncer.RunOptions{Kind: connector.RunPlan})
 	if plan.Plan == nil || plan.Plan.Adopts != 1 || plan.Plan.Creates != 0 {
 		t.Errorf("the plan is %+v, want one to adopt", plan.Plan)
 	}
@@ -92,7 +92,7 @@ func TestAPlanOfAcceptedCustomersWaitsAboveTheLimits(t *testing.T) {
 	w.syncer.Settings.Guards = syncer.Guards{MaxChanges: syncer.Limit{Count: 0}}
 	w.say("A1", customer, state.WordAccept)
 	if res := w.runWith(t.Context(),
-		syncer.Options{Kind: connector.RunSync}); res.Outcome != connector.RunAwaitingApproval {
+		syncer.RunOptions{Kind: connector.RunSync}); res.Outcome != connector.RunAwaitingApproval {
 		t.Errorf("outcome = %s, want that it waits", res.Outcome)
 	}
 	if c, _ := w.service.Customer(customer); c.ExternalData["customerNo"] != "" {
@@ -148,7 +148,7 @@ func TestAWordIsSpentWhenTheCustomerIsNotToBeHad(t *testing.T) {
 				w, customer := likened(t)
 				w.say("A1", customer, state.WordAccept)
 				if when == "after the plan" {
-					w.runWith(t.Context(), syncer.Options{Kind: connector.RunPlan})
+					w.runWith(t.Context(), syncer.RunOptions{Kind: connector.RunPlan})
 				}
 				if err := tt.taken(w, customer); err != nil {
 					t.Fatal(err)
@@ -202,7 +202,7 @@ func TestAWordThatComesAfterThePlanStopsItsCreate(t *testing.T) {
 	w.books.put("A1", "Northwind", "a@example.com")
 	w.books.put("B1", "Southwind", "b@example.com")
 	w.syncer.Settings.Guards = syncer.Guards{MaxCreates: 1}
-	w.runWith(t.Context(), syncer.Options{Kind: connector.RunSync, Approve: func(p state.Plan) (bool, error) {
+	w.runWith(t.Context(), syncer.RunOptions{Kind: connector.RunSync, Approve: func(p state.Plan) (bool, error) {
 		if p.Creates != 2 {
 			t.Errorf("the plan is %+v, want two to create", p)
 		}

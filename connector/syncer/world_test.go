@@ -215,12 +215,12 @@ func (w *world) connection() syncer.Connection {
 // run makes one run that approves its own plan.
 func (w *world) run() syncer.Result {
 	w.t.Helper()
-	return w.runWith(context.Background(), syncer.Options{
+	return w.runWith(context.Background(), syncer.RunOptions{
 		Kind: connector.RunSync, Approve: func(state.Plan) (bool, error) { return true, nil },
 	})
 }
 
-func (w *world) runWith(ctx context.Context, o syncer.Options) syncer.Result {
+func (w *world) runWith(ctx context.Context, o syncer.RunOptions) syncer.Result {
 	w.t.Helper()
 	o.Trigger, o.Actor, o.Holder = "manual", "tester", "test"
 	res, err := w.syncer.Run(ctx, w.connection(), o)

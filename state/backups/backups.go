@@ -29,8 +29,8 @@ import (
 	"payersync/state/files"
 )
 
-// Options say where a backup goes and how many are kept.
-type Options struct {
+// Config say where a backup goes and how many are kept.
+type Config struct {
 	Target     string      // a folder, in which it gets its own name, or the new file; a slash at the end marks a folder
 	Keep       int         // how many of the ledger are kept in that folder; 0 for all. Of a named file nothing is counted
 	Recipients []Recipient // its readers; nobody in particular if empty
@@ -66,14 +66,14 @@ const (
 
 // Make makes a backup of the ledger as it is now, while others go on writing. It never overwrites
 // an existing file, and removes no older one before the new one was verified.
-func Make(ctx context.Context, l *state.Ledger, o Options) (Result, error) {
+func Make(ctx context.Context, l *state.Ledger, o Config) (Result, error) {
 	if o.Step == nil {
 		o.Step = func(string) error { return nil }
 	}
 	if o.Watch == nil {
 		o.Watch = func(Progress) {}
 	}
-	m := &maker{Options: o, ledger: l}
+	m := &maker{Config: o, ledger: l}
 	res, err := m.make(ctx)
 	if err != nil {
 		return res, fmt.Errorf("cannot back up the ledger: %w", ofRoom(err))
@@ -90,7 +90,7 @@ func ofRoom(err error) error {
 }
 
 type maker struct {
-	Options
+	Config
 	ledger *state.Ledger
 	folder *files.Folder
 	name   string // of the file to be made; "" for one of our own

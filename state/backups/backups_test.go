@@ -68,11 +68,11 @@ func (b *books) receive(key string) {
 	}
 }
 
-func (b *books) options() Options {
-	return Options{Target: b.folder, KeyFile: b.path + ".key", Now: func() time.Time { return b.now }}
+func (b *books) options() Config {
+	return Config{Target: b.folder, KeyFile: b.path + ".key", Now: func() time.Time { return b.now }}
 }
 
-func (b *books) make(change ...func(*Options)) Result {
+func (b *books) make(change ...func(*Config)) Result {
 	b.t.Helper()
 	o := b.options()
 	for _, f := range change {
@@ -142,7 +142,7 @@ func TestANamedFileIsMadeAndNoFileIsEverOverwritten(t *testing.T) {
 	t.Parallel()
 	b := newBooks(t)
 	target := filepath.Join(b.folder, "mine.db")
-	named := func(o *Options) { o.Target, o.Keep = target, 1 }
+	named := func(o *Config) { o.Target, o.Keep = target, 1 }
 	b.make()
 	if res := b.make(named); res.Path != target || len(b.names()) != 2 {
 		t.Errorf("it is at %s, and there are %v", res.Path, b.names())
@@ -172,7 +172,7 @@ func TestRotationKeepsTheNewestAndTouchesNothingElse(t *testing.T) {
 	var made []string
 	for i := range 5 {
 		b.now = b.now.Add(time.Hour)
-		res := b.make(func(o *Options) { o.Keep = 3 })
+		res := b.make(func(o *Config) { o.Keep = 3 })
 		if made = append(made, filepath.Base(res.Path)); len(res.Removed) != min(1, max(0, i-2)) {
 			t.Errorf("the %dth removed %v", i+1, res.Removed)
 		}
@@ -183,7 +183,7 @@ func TestRotationKeepsTheNewestAndTouchesNothingElse(t *testing.T) {
 		t.Errorf("there are\n%v\nwant\n%v", got, want)
 	}
 	b.now = b.now.AddDate(-1, 0, 0) // a clock that went back
-	if last := b.make(func(o *Options) { o.Keep = 1 }); !slices.Contains(b.names(), filepath.Base(last.Path)) {
+	if last := b.make(func(o *Config) { o.Keep = 1 }); !slices.Contains(b.names(), filepath.Base(last.Path)) {
 		t.Error("what was just made was removed")
 	}
 }
@@ -214,7 +214,7 @@ func TestAnEncryptedBackupHoldsNothingInTheClearAndComesBack(t *testing.T) {
 		t.Fatal(recipients, err)
 	}
 	var partial []byte
-	res := b.make(func(o *Options) {
+	res := b.make(func(o *Config) {
 		o.Recipients = recipients
 		o.Step = func(stage string) error {
 			if stage == stageWritten {
@@ -277,10 +277,10 @@ func TestWhoMayReadABackupIsSaidInPublicKeys(t *testing.T) {
 func TestABackupThatCannotBeMadeLeavesNothingAndRemovesNothing(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
-		spoil func(b *books, o *Options)
+		spoil func(b *books, o *Config)
 		want  string
 	}{
-		"a disk that is full": {func(_ *books, o *Options) {
+		"a disk that is full": {func(_ *books, o *Config) {
 			o.Step = func(stage string) error {
 				if stage == stageWritten {
 					return syscall.ENOSPC
@@ -288,9 +288,9 @@ func TestABackupThatCannotBeMadeLeavesNothingAndRemovesNothing(t *testing.T) {
 				return nil
 			}
 		}, "make room there"},
-		"a folder that is not there": {func(_ *books, o *Options) { o.Target += "/not/there" }, "there is no folder"},
-		"a folder not mounted":       {func(_ *books, o *Options) { o.Target += "/not/" }, "there is no folder"},
-		"a damaged ledger": {func(b *books, _ *Options) {
+		"a folder that is not there": {func(_ *books, o *Config) { o.Target += "/not/there" }, "there is no folder"},
+		"a folder not mounted":       {func(_ *books, o *Config) { o.Target += "/not/" }, "there is no folder"},
+		"a damaged ledger": {func(b *books, _ *Config) {
 			if err := b.ledger.Close(); err != nil {
 				b.t.Fatal(err)
 			}
@@ -366,7 +366,7 @@ func TestAnEncryptedBackupWithAFlippedBitIsNoBackup(t *testing.T) {
 	t.Parallel()
 	b := newBooks(t)
 	id, _ := age.GenerateX25519Identity()
-	res := b.make(func(o *Options) { o.Recipients = []age.Recipient{id.Recipient()} })
+	res := b.make(func(o *Config) { o.Recipients = []age.Recipient{id.Recipient()} })
 	data, err := os.ReadFile(res.Path)
 	if err != nil {
 		t.Fatal(err)

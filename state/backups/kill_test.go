@@ -41,7 +41,7 @@ func dieAt(at string) error {
 	if err != nil {
 		return err
 	}
-	_, err = Make(context.Background(), l, Options{
+	_, err = Make(context.Background(), l, Config{
 		Target: os.Getenv(childTarget), KeyFile: path + ".key", Now: time.Now,
 		Step: func(stage string) error {
 			if stage == at {

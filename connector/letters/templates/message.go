@@ -93,6 +93,6 @@ func (s *Set) unsubscribe(msg *gomail.Msg, token string) {
 	msg.SetGenHeaderPreformatted(gomail.HeaderListUnsubscribe, strings.Join(uris, ",\r\n "))
 }
 
-func (o *Options) stopLink(token string) string {
+func (o *Config) stopLink(token string) string {
 	return strings.TrimSuffix(o.StopURL, "/") + "/" + token
 }

@@ -78,13 +78,13 @@ var functions = map[string]any{"eq": true, "ne": true, "lt": true, "le": true, "
 type reader struct {
 	source
 	kind     kindOf
-	options  Options
+	options  Config
 	problems []strict.Problem
 	used     map[string][]int // the places of fields
 }
 
 // read reads a template. It is nil when there are problems.
-func read(src source, kind letters.Kind, o Options) (*template, []strict.Problem) {
+func read(src source, kind letters.Kind, o Config) (*template, []strict.Problem) {
 	r := &reader{source: src, kind: kindOf(kind), options: o, used: map[string][]int{}}
 	r.text = strings.TrimPrefix(strings.ReplaceAll(r.text, "\r\n", "\n"), "\ufeff")
 	t := r.read()

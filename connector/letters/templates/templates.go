@@ -47,8 +47,8 @@ var shipped embed.FS
 // frameKind is the kind of the text below every letter.
 const frameKind letters.Kind = "frame"
 
-// Options name the sender, and the templates.
-type Options struct {
+// Config name the sender, and the templates.
+type Config struct {
 	From      netmail.Address
 	ReplyTo   string // an address
 	Legal     string // the sender's legal details, in one line
@@ -61,13 +61,13 @@ type Options struct {
 
 // Set is the templates of all kinds in some languages. It may be used by several goroutines.
 type Set struct {
-	options Options
+	options Config
 	letters map[letters.Kind]map[string]*template
 	version string
 }
 
 // Load reads the templates. Its error is a *strict.Error with every mistake in every file.
-func Load(o Options) (*Set, error) {
+func Load(o Config) (*Set, error) {
 	s := &Set{options: o, letters: map[letters.Kind]map[string]*template{}}
 	hash := sha256.New()
 	fmt.Fprintln(hash, layoutVersion)
@@ -109,7 +109,7 @@ type source struct {
 
 // source finds the template of a kind in a language: an own one, or a shipped one, of the language itself or
 // of its base language. If there is none, a sentence says what is missing.
-func (o *Options) source(kind letters.Kind, code string) (found source, missing string) {
+func (o *Config) source(kind letters.Kind, code string) (found source, missing string) {
 	base := code
 	if tag, err := language.Parse(code); err == nil {
 		b, _ := tag.Base()
@@ -130,7 +130,7 @@ func (o *Options) source(kind letters.Kind, code string) (found source, missing 
 		fmt.Sprintf("there is no template of the %s in the language %s; write this file, or take %s from letters.languages (payersync comes with %s)", title(kind), code, code, strings.Join(Shipped, ", "))
 }
 
-func (o *Options) own(name string) ([]byte, error) {
+func (o *Config) own(name string) ([]byte, error) {
 	if o.Own == nil {
 		return nil, fs.ErrNotExist
 	}
@@ -144,7 +144,7 @@ func (o *Options) own(name string) ([]byte, error) {
 	return fs.ReadFile(o.Own, name)
 }
 
-func (o *Options) path(name string) string {
+func (o *Config) path(name string) string {
 	return strings.TrimSuffix(cmp.Or(o.OwnName, "letters"), "/") + "/" + name
 }
 
@@ -159,7 +159,7 @@ func title(kind letters.Kind) string {
 }
 
 // strangers finds files in the folder that are no template of anything.
-func (o *Options) strangers(kinds []letters.Kind) (problems []strict.Problem) {
+func (o *Config) strangers(kinds []letters.Kind) (problems []strict.Problem) {
 	if o.Own == nil {
 		return nil
 	}
@@ -233,7 +233,7 @@ func (s *Set) Render(kind letters.Kind, code string, f Fields) (Letter, error) {
 }
 
 // fill adds the values common to all letters.
-func (o *Options) fill(v values) values {
+func (o *Config) fill(v values) values {
 	v.Sender, v.Legal, v.ReplyTo = cmp.Or(inOneLine(o.From.Name), o.From.Address), inOneLine(o.Legal),
 		cmp.Or(o.ReplyTo, o.From.Address)
 	return v

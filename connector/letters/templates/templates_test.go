@@ -29,8 +29,8 @@ var (
 
 const host = "pay.example.com"
 
-func options() Options {
-	return Options{
+func options() Config {
+	return Config{
 		From:      netmail.Address{Name: "Harbour Bakery accounts", Address: "accounts@harbour.example"},
 		ReplyTo:   "accounts@harbour.example",
 		Legal:     "Harbour Bakery Ltd, 1 Quay Street, Whitby; registered in England 01234567",
@@ -39,7 +39,7 @@ func options() Options {
 	}
 }
 
-func loaded(t testing.TB, o Options) *Set {
+func loaded(t testing.TB, o Config) *Set {
 	t.Helper()
 	s, err := Load(o)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// Options configure a catcher. The zero value works.
-type Options struct {
+// Config configure a catcher. The zero value works.
+type Config struct {
 	Now       func() time.Time // nil is time.Now
 	Letters   int              // how many are kept, the newest; 0 is 1,000
 	Bytes     int              // of how many bytes together; 0 is 32 MiB
@@ -29,7 +29,7 @@ type Options struct {
 
 // Catcher keeps the letters it was given. It is safe for concurrent use.
 type Catcher struct {
-	opt Options
+	opt Config
 
 	mu       sync.Mutex
 	kept     []Letter // oldest first
@@ -39,7 +39,7 @@ type Catcher struct {
 }
 
 // New returns a catcher without letters.
-func New(opt Options) *Catcher {
+func New(opt Config) *Catcher {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}

@@ -22,7 +22,7 @@ type box struct {
 	address string
 }
 
-func serve(t *testing.T, opt Options) *box {
+func serve(t *testing.T, opt Config) *box {
 	t.Helper()
 	opt.Now = func() time.Time { return start }
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -78,7 +78,7 @@ const german = "From: =?utf-8?q?B=C3=A4ckerei?= <books@harbour.example>\r\n" +
 
 func TestLetterIsReadAsItsReaderSeesIt(t *testing.T) {
 	t.Parallel()
-	b := serve(t, Options{})
+	b := serve(t, Config{})
 	b.must(german, "j@gruen.example")
 	want := []Letter{{
 		Number: 1, ReceivedAt: start, Sender: "books@harbour.example", Recipients: []string{"j@gruen.example"},
@@ -98,7 +98,7 @@ func TestLetterIsReadAsItsReaderSeesIt(t *testing.T) {
 
 func TestLettersThatCannotBeReadAreKeptAsTheyCame(t *testing.T) {
 	t.Parallel()
-	b := serve(t, Options{})
+	b := serve(t, Config{})
 	for _, tt := range []struct{ name, source, text, html string }{
 		{"no head", "\r\nonly a body\r\n", "only a body\n", ""},
 		{"no mail at all", "nothing\r\n", "", ""},
@@ -122,7 +122,7 @@ func TestLettersThatCannotBeReadAreKeptAsTheyCame(t *testing.T) {
 
 func TestLettersAreFoundByRecipient(t *testing.T) {
 	t.Parallel()
-	b := serve(t, Options{})
+	b := serve(t, Config{})
 	b.must(plain("one"), "Ada@payer.example")
 	b.must(plain("two"), "ben@payer.example", "carla@other.example")
 	for recipient, want := range map[string][]string{
@@ -140,7 +140,7 @@ func TestLettersAreFoundByRecipient(t *testing.T) {
 
 func TestLettersAreFoundByWhatTheySay(t *testing.T) {
 	t.Parallel()
-	b := serve(t, Options{})
+	b := serve(t, Config{})
 	b.must(german, "test@harbour.example")
 	b.must(plain("Reminder"), "test@harbour.example")
 	for part, want := range map[string][]int{
@@ -163,12 +163,12 @@ func TestCatcherKeepsTheNewestWithinItsBounds(t *testing.T) {
 	size := len(plain("0")) + len("Good morning\n")
 	for _, tt := range []struct {
 		name string
-		opt  Options
+		opt  Config
 		want int
 	}{
-		{"so many letters", Options{Letters: 3}, 3},
-		{"so many bytes", Options{Bytes: 2 * size}, 2},
-		{"one letter that is more than all bytes", Options{Bytes: 1}, 1},
+		{"so many letters", Config{Letters: 3}, 3},
+		{"so many bytes", Config{Bytes: 2 * size}, 2},
+		{"one letter that is more than all bytes", Config{Bytes: 1}, 1},
 	} {
 		b := serve(t, tt.opt)
 		for n := range 5 {
@@ -191,7 +191,7 @@ func TestCatcherKeepsTheNewestWithinItsBounds(t *testing.T) {
 
 func TestLettersThatAreTooLargeAreRefused(t *testing.T) {
 	t.Parallel()
-	b := serve(t, Options{MaxLetter: 1000})
+	b := serve(t, Config{MaxLetter: 1000})
 	err := b.send(10*time.Second, plain(strings.Repeat("x", 100))+strings.Repeat("y\r\n", 400), "a@payer.example")
 	if code(err) != 552 || b.Received() != 0 {
 		t.Errorf("got %v, and %d letters", err, b.Received())
@@ -230,7 +230,7 @@ func TestEachFaultTellsTheSenderAndKeepsAsItSays(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(tt.fault.Kind, tt.fault.Code), func(t *testing.T) {
 			t.Parallel()
-			b := serve(t, Options{})
+			b := serve(t, Config{})
 			tt.fault.Count = 1
 			b.Inject(tt.fault)
 			patience := 10 * time.Second
@@ -278,7 +278,7 @@ func TestFaultsStrikeWhomAndWhenTheySay(t *testing.T) {
 		{"twice", Fault{Kind: Deferred, Count: 2}, []string{"a@x.example", "b@x.example", "c@x.example"},
 			[]int{451, 451, 250}},
 	} {
-		b := serve(t, Options{})
+		b := serve(t, Config{})
 		b.Inject(tt.fault)
 		var got []int
 		for _, to := range tt.to {

@@ -282,7 +282,7 @@ func stepDays(text string) (int, error) {
 // LetterTemplates reads the templates of letters.
 func (c *Config) LetterTemplates() (*templates.Set, error) {
 	l := c.Letters
-	o := templates.Options{ReplyTo: l.ReplyTo, Legal: l.Legal, StopURL: c.StopURL(), LinkHosts: l.LinkHosts,
+	o := templates.Config{ReplyTo: l.ReplyTo, Legal: l.Legal, StopURL: c.StopURL(), LinkHosts: l.LinkHosts,
 		Languages: l.Languages}
 	if l.From != "" {
 		from, err := netmail.ParseAddress(l.From)
