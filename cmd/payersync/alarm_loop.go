@@ -49,7 +49,7 @@ func newAlarms(svc *service) *alarms {
 }
 
 // heard receives the outcome of every job.
-func (t *alarms) heard(e worker.Event) {
+func (t *alarms) heard(e worker.JobEvent) {
 	if e.Job == worker.DrainName || e.Outcome == worker.Begun || e.Outcome == worker.Skipped {
 		return
 	}
@@ -161,7 +161,7 @@ func (t *alarms) follow(now *installation) {
 }
 
 // logged logs the outcome of a message, once for each attempt.
-func (t *alarms) logged(e alarm.Event) {
+func (t *alarms) logged(e alarm.MessageEvent) {
 	entry := t.svc.log.WithFields(logrus.Fields{"way": e.Way, "message": e.Message, "begun": e.Begun, "over": e.Over})
 	if e.Err != nil {
 		entry.WithField("next", e.Next).WithError(e.Err).Warn("alarms could not be told")

@@ -245,8 +245,8 @@ the ledger cannot be opened or written, each call reports it.`,
 }
 
 func (a *app) sendAlerts(ctx context.Context, t *alarm.Teller) error {
-	events := make(chan alarm.Event, 2*len(t.Ways)) // a waiting message and a new one
-	t.Report = func(e alarm.Event) { events <- e }
+	events := make(chan alarm.MessageEvent, 2*len(t.Ways)) // a waiting message and a new one
+	t.Report = func(e alarm.MessageEvent) { events <- e }
 	err := t.Tell(ctx)
 	close(events)
 	failed, lines := false, 0
@@ -271,7 +271,7 @@ func (a *app) sendAlerts(ctx context.Context, t *alarm.Teller) error {
 	return nil
 }
 
-func (a *app) printSent(e alarm.Event) error {
+func (a *app) printSent(e alarm.MessageEvent) error {
 	row := sentRow{e.Way, e.Message, e.Err == nil, e.Begun, e.Over, e.Answer, e.Next}
 	if e.Err != nil {
 		row.Detail = e.Err.Error()

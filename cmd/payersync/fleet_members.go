@@ -206,7 +206,7 @@ func (f *fleet) drain(ctx context.Context, account int64) error {
 }
 
 // report stores the outcome of a job in its account's ledger. It does not store ticks skipped during a run.
-func (f *fleet) report(account int64, e worker.Event) {
+func (f *fleet) report(account int64, e worker.JobEvent) {
 	if e.Outcome == worker.Skipped || e.Job == worker.DrainName && e.Outcome == worker.Begun {
 		return
 	}
@@ -284,7 +284,7 @@ func (f *fleet) open(ctx context.Context, row state.AccountInfo) (_ *member, err
 	}
 	m.service, err = f.newService(ctx, s, newDeliveryLog(s.Log), func(svc *service) (_ runner, err error) {
 		m.jobs.people, err = worker.New(worker.Config{Drain: func(context.Context) error { return nil },
-			DrainEvery: 24 * time.Hour, Now: f.now, Report: func(e worker.Event) {
+			DrainEvery: 24 * time.Hour, Now: f.now, Report: func(e worker.JobEvent) {
 				if e.Job != worker.DrainName {
 					reportJob(svc.inForce.Load().Session, e)
 					svc.alarms.heard(e)

@@ -196,7 +196,7 @@ func findDuplicatesNow(ctx context.Context, s *session.Session) error {
 }
 
 // reportJob stores the begin and end of a job, and logs its outcome if the job itself could not.
-func reportJob(s *session.Session, e worker.Event) {
+func reportJob(s *session.Session, e worker.JobEvent) {
 	if err := noteJob(s, e); err != nil {
 		s.Log.WithField("job", e.Job).WithError(err).Error("the ledger does not show the job's outcome")
 	}
@@ -229,7 +229,7 @@ func reportJob(s *session.Session, e worker.Event) {
 const noteTimeout = 15 * time.Second
 
 // noteJob stores the begin and end of a job. The drain, once a second, leaves its traces in the inbox.
-func noteJob(s *session.Session, e worker.Event) error {
+func noteJob(s *session.Session, e worker.JobEvent) error {
 	if e.Job == worker.DrainName || e.Outcome == worker.Skipped {
 		return nil
 	}

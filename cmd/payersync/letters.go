@@ -100,7 +100,7 @@ at the same time.`,
 		Example: "  payersync letters send",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withLetters(cmd.Context(), a.open, func(s *session.Session, l *office.Letters) error {
-				l.Desk.Report = func(e letters.Event) {
+				l.Desk.Report = func(e letters.LetterEvent) {
 					a.Say("%s/%s: %s %s", show.Visible(e.Connection), show.Visible(e.SourceID), e.Kind, show.Visible(outcomeOf(e)))
 				}
 				res, err := l.Desk.Run(cmd.Context())
@@ -118,7 +118,7 @@ at the same time.`,
 	}
 }
 
-func outcomeOf(e letters.Event) string {
+func outcomeOf(e letters.LetterEvent) string {
 	if e.State == "" {
 		return "was not sent: " + e.Answer
 	}
@@ -204,7 +204,7 @@ func sendLetters(ctx context.Context, s *session.Session) error {
 	if err != nil {
 		return err
 	}
-	d.Report = func(e letters.Event) {
+	d.Report = func(e letters.LetterEvent) {
 		s.Log.WithFields(logrus.Fields{"connection": e.Connection, "mandate": e.MandateID, "kind": e.Kind, "state": e.State,
 			"answer": e.Answer}).Info("letter")
 	}

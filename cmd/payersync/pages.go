@@ -256,7 +256,7 @@ func (a *app) showPages(ctx context.Context, s *session.Session, address string)
 	}
 	asked, err := worker.New(worker.Config{
 		Drain: func(ctx context.Context) error { return drainInbox(ctx, s) }, DrainEvery: 24 * time.Hour, Now: a.now,
-		Report: func(e worker.Event) {
+		Report: func(e worker.JobEvent) {
 			if e.Err != nil {
 				s.Log.WithFields(logrus.Fields{"job": e.Job, "outcome": e.Outcome}).WithError(forLog(e.Err)).Error("job failed")
 			}

@@ -37,7 +37,7 @@ func (b *toldBooks) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	if err := verifier.Verify(body, r.Header); err != nil {
 		b.t.Errorf("the signature does not hold: %v", err)
 	}
-	var e writeback.Event
+	var e writeback.HookBody
 	if err := json.Unmarshal(body, &e); err != nil || e.Type != "mandate.status" || e.ID != r.Header.Get("webhook-id") ||
 		strings.Contains(string(body), "Payer ") || strings.Contains(string(body), "@") {
 		b.t.Errorf("the body is %s", body)

@@ -56,8 +56,8 @@ type Sender interface {
 	Send(ctx context.Context, id string, body []byte) (answer string, err error)
 }
 
-// Event is the outcome of one message.
-type Event struct {
+// MessageEvent is the outcome of one message.
+type MessageEvent struct {
 	Way     string
 	Message string
 	Begun   int       // begun conditions in it
@@ -78,7 +78,7 @@ type Teller struct {
 	Time         func(time.Time) string               // how messages write a time
 	Clean        func(text string, names bool) string // masks secret values; with names, payers' names may leave
 	Command      func(connector.Step) string          // how messages write a step; nil for not at all
-	Report       func(Event)                          // is told of each attempt, by several goroutines at once
+	Report       func(MessageEvent)                   // is told of each attempt, by several goroutines at once
 
 	taken     *sync.Map             // the ids of accepted messages not yet stored as such in the ledger
 	unwritten map[string]*unwritten // sent while the ledger accepted no writes, by way
@@ -264,7 +264,7 @@ func (t *Teller) again(ctx context.Context, w Way, m state.AlarmMessage) (sent b
 		return false, nil
 	}
 	facts = facts.Begin(now)
-	return t.send(ctx, w, m, facts, Event{Way: w.Name, Message: m.ID}, func(tx *state.Tx) error {
+	return t.send(ctx, w, m, facts, MessageEvent{Way: w.Name, Message: m.ID}, func(tx *state.Tx) error {
 		return tx.TryMessage(m.ID, outbox.Alarms.DueAt(facts, now))
 	})
 }
@@ -288,7 +288,7 @@ func (t *Teller) first(ctx context.Context, w Way, items []item) error {
 	if err != nil {
 		return fmt.Errorf("write a message: %w", err)
 	}
-	e := Event{Way: w.Name, Message: m.ID}
+	e := MessageEvent{Way: w.Name, Message: m.ID}
 	tellings := make([]state.Telling, len(items))
 	for i, it := range items {
 		tellings[i] = state.Telling{Alarm: it.alarm.ID, Text: it.alarm.Text, Over: it.over}
@@ -309,7 +309,7 @@ func (t *Teller) first(ctx context.Context, w Way, items []item) error {
 }
 
 // send sends a frozen message, and notes the outcome. begin notes the attempt.
-func (t *Teller) send(ctx context.Context, w Way, m state.AlarmMessage, facts outbox.Message, e Event,
+func (t *Teller) send(ctx context.Context, w Way, m state.AlarmMessage, facts outbox.Message, e MessageEvent,
 	begin func(*state.Tx) error) (sent bool, err error) {
 	o, err := outbox.Attempt{
 		Begin: func(tx *state.Tx) (bool, error) { return true, begin(tx) },
@@ -335,7 +335,7 @@ func (t *Teller) send(ctx context.Context, w Way, m state.AlarmMessage, facts ou
 	return sent, err
 }
 
-func (t *Teller) report(e Event) {
+func (t *Teller) report(e MessageEvent) {
 	if t.Report != nil {
 		t.Report(e)
 	}
@@ -420,7 +420,7 @@ func (t *Teller) TellUnwritable(ctx context.Context, cause error) error {
 			return nil
 		}
 		u.facts = u.facts.Begin(now)
-		e := Event{Way: w.Name, Message: u.message.ID, Begun: 1}
+		e := MessageEvent{Way: w.Name, Message: u.message.ID, Begun: 1}
 		if e.Answer, e.Err = w.Sender.Send(ctx, u.message.ID, u.message.Body); e.Err == nil {
 			u.message.SentAt = now
 		}

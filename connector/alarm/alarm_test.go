@@ -37,7 +37,7 @@ type desk struct {
 	mu     sync.Mutex
 	at     time.Time
 	commit func(done bool) error
-	events []Event
+	events []MessageEvent
 }
 
 func newDesk(t *testing.T, ways ...Way) *desk {
@@ -82,7 +82,7 @@ func (d *desk) start(ways ...Way) {
 			}
 			return strings.ReplaceAll(s, "jane@example.org", "[redacted]")
 		},
-		Report: func(e Event) { d.mu.Lock(); d.events = append(d.events, e); d.mu.Unlock() },
+		Report: func(e MessageEvent) { d.mu.Lock(); d.events = append(d.events, e); d.mu.Unlock() },
 	}
 }
 

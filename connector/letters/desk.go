@@ -36,7 +36,7 @@ type Desk struct {
 	JournalLost bool
 
 	Wait   func(ctx context.Context, d time.Duration) error // between two letters; nil for a timer
-	Report func(Event)                                      // receives the outcome of each letter; may be nil
+	Report func(LetterEvent)                                // receives the outcome of each letter; may be nil
 	// for tests with crashes: an error means the process died there; may be nil
 	Step func(Point) error
 }
@@ -51,8 +51,8 @@ const (
 	Frozen Point = "frozen"
 )
 
-// Event is the outcome of a letter.
-type Event struct {
+// LetterEvent is the outcome of a letter.
+type LetterEvent struct {
 	state.RecordID
 	MandateID string
 	MessageID string
@@ -272,7 +272,7 @@ func (d *Desk) sendAll(ctx context.Context, p *Plan, res *Result) error {
 	return nil
 }
 
-func (r *Result) count(e Event) {
+func (r *Result) count(e LetterEvent) {
 	switch e.State {
 	case state.MessageSent:
 		r.Sent++
@@ -315,8 +315,8 @@ func (e *keptError) Error() string { return e.why }
 
 // send sends one letter. It reads the customer, freezes the letter, notes the sending in the ledger and the journal,
 // submits it to the mail server, and notes the outcome.
-func (d *Desk) send(ctx context.Context, p *Plan, x Next) (Event, error) {
-	e := Event{RecordID: x.RecordID, MandateID: x.MandateID, MessageID: d.Ledger.LetterID(x.MandateID, x.Step),
+func (d *Desk) send(ctx context.Context, p *Plan, x Next) (LetterEvent, error) {
+	e := LetterEvent{RecordID: x.RecordID, MandateID: x.MandateID, MessageID: d.Ledger.LetterID(x.MandateID, x.Step),
 		Step: x.Step, Kind: x.Kind}
 	to, err := d.freeze(ctx, x, e.MessageID)
 	var kept *keptError

@@ -44,7 +44,7 @@ type world struct {
 	ledger  *state.Ledger
 	syncer  *syncer.Syncer
 	desk    *letters.Desk
-	events  []letters.Event
+	events  []letters.LetterEvent
 	commit  func(done bool) error
 }
 
@@ -162,7 +162,7 @@ func (w *world) open() {
 	}
 	w.desk = &letters.Desk{Ledger: w.ledger, Reader: rec, Settings: settings,
 		Wait:   func(_ context.Context, d time.Duration) error { w.advance(d); return nil },
-		Report: func(e letters.Event) { w.events = append(w.events, e) }}
+		Report: func(e letters.LetterEvent) { w.events = append(w.events, e) }}
 }
 
 // letterSettings are what letters go by in tests.

@@ -88,7 +88,7 @@ func (q *Queue) begin(g *going, leave func()) {
 		done, kept := make(chan struct{}), make(chan struct{})
 		go func() { defer close(kept); q.keep(ctx, g, done, func() { cancel(errHoldLost) }) }()
 		began := q.cfg.Now()
-		q.cfg.Report(g.account, worker.Event{Job: g.Job, Outcome: worker.Begun, Trigger: g.Trigger})
+		q.cfg.Report(g.account, worker.JobEvent{Job: g.Job, Outcome: worker.Begun, Trigger: g.Trigger})
 		err := connector.Guard(func() error { return q.cfg.Work(ctx, g.job(), g.Trigger) })
 		close(done)
 		<-kept
@@ -155,7 +155,7 @@ func (q *Queue) letGo(ctx context.Context, g *going) {
 
 // close reports the end of a job, and notes it with its schedule and for the next node to get River's row.
 func (q *Queue) close(ctx context.Context, g *going, e event) {
-	q.cfg.Report(e.account, e.Event)
+	q.cfg.Report(e.account, e.JobEvent)
 	var wait *time.Duration
 	if e.Outcome == worker.Parked {
 		left := e.Until.Sub(q.cfg.Now())

@@ -222,7 +222,7 @@ func child(dsn string) {
 		Drain:  func(context.Context, int64) error { return forever() },
 		Open:   func(context.Context, pgx.Tx, int64) (bool, error) { return false, nil },
 		Due:    due,
-		Report: func(_ int64, e worker.Event) { fmt.Println(e.Job) },
+		Report: func(_ int64, e worker.JobEvent) { fmt.Println(e.Job) },
 		Slice:  time.Second,
 		pace:   pace{seen: time.Second, gone: lostAfter},
 	})

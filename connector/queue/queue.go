@@ -79,7 +79,7 @@ type Config struct {
 
 	Presence func() Presence // the node's own entry; nil for one without a name
 
-	Report func(account int64, e worker.Event) // is told of every outcome, by several goroutines at once; nil for nobody
+	Report func(account int64, e worker.JobEvent) // is told of every outcome, by several goroutines at once; nil for nobody
 	// receives the queue's failures, without the contents of its jobs; may be nil
 	Log func(text string)
 
@@ -186,7 +186,7 @@ func (c *Config) defaults() {
 		c.Presence = func() Presence { return Presence{} }
 	}
 	if c.Report == nil {
-		c.Report = func(int64, worker.Event) {}
+		c.Report = func(int64, worker.JobEvent) {}
 	}
 	if c.Log == nil {
 		c.Log = func(string) {}

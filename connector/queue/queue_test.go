@@ -216,7 +216,7 @@ func TestAThrottledJobWaitsUntilTheNamedTime(t *testing.T) {
 		return nil
 	}
 	var until [2]atomic.Pointer[time.Time] // parked and skipped
-	cfg.Report = func(account int64, e worker.Event) {
+	cfg.Report = func(account int64, e worker.JobEvent) {
 		switch e.Outcome {
 		case worker.Parked:
 			until[0].Store(&e.Until)
@@ -261,7 +261,7 @@ func TestAJobThatPanicsOrFailsWaitsForItsNextTime(t *testing.T) {
 		}
 		return errors.New("the books of Jane Doe cannot be read")
 	}
-	cfg.Report = func(account int64, e worker.Event) {
+	cfg.Report = func(account int64, e worker.JobEvent) {
 		if e.Outcome != worker.Begun {
 			events.Store(e.Job, e)
 		}
@@ -277,7 +277,7 @@ func TestAJobThatPanicsOrFailsWaitsForItsNextTime(t *testing.T) {
 	s.until("both ended", both(1))
 	last, _ := events.Load("panics")
 	var broken *connector.PanicError
-	if e := last.(worker.Event); !errors.As(e.Err, &broken) ||
+	if e := last.(worker.JobEvent); !errors.As(e.Err, &broken) ||
 		!strings.HasPrefix(broken.Where(), "queue/queue_test.go:") || strings.Contains(e.Err.Error(), "Jane") {
 		t.Errorf("the panic is reported as %+v", e)
 	}
@@ -376,7 +376,7 @@ func TestTheDatabasesClockSaysWhenAJobComesAgain(t *testing.T) {
 				<-ctx.Done()
 				return ctx.Err()
 			}
-			cfg.Report = func(account int64, e worker.Event) {
+			cfg.Report = func(account int64, e worker.JobEvent) {
 				if e.Took.Abs() > time.Minute {
 					t.Errorf("it is %s and took %s", e.Outcome, e.Took)
 				}

@@ -104,7 +104,7 @@ var hasty = pace{tick: 100 * time.Millisecond, fetch: 5 * time.Millisecond, poll
 	hold:       2 * time.Second, look: 20 * time.Millisecond, inTest: true}
 
 // note keeps an event as "account job outcome trigger".
-func (s *scene) note(account int64, e worker.Event) {
+func (s *scene) note(account int64, e worker.JobEvent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.diary = append(s.diary, strings.TrimSpace(fmt.Sprintf("%d %s %s %s", account, e.Job, e.Outcome, e.Trigger)))

@@ -195,7 +195,7 @@ WHERE next_at <= now() ORDER BY next_at, account, job LIMIT $1 FOR UPDATE SKIP L
 		return 0, err
 	}
 	for _, e := range events {
-		q.cfg.Report(e.account, e.Event)
+		q.cfg.Report(e.account, e.JobEvent)
 	}
 	return taken, nil
 }
@@ -203,7 +203,7 @@ WHERE next_at <= now() ORDER BY next_at, account, job LIMIT $1 FOR UPDATE SKIP L
 // event is a report about an account.
 type event struct {
 	account int64
-	worker.Event
+	worker.JobEvent
 }
 
 // start passes the jobs of rows to River, moves the rows to their next times, and returns the events of jobs not
@@ -221,7 +221,7 @@ func (q *Queue) start(ctx context.Context, tx pgx.Tx, rows []due) (events []even
 		switch {
 		case err != nil: // another node may know its time zone
 			at = row.Now.Add(unreadable)
-			events = append(events, event{row.Account, worker.Event{Job: row.Job, Outcome: worker.Failed, Err: err}})
+			events = append(events, event{row.Account, worker.JobEvent{Job: row.Job, Outcome: worker.Failed, Err: err}})
 		case !missed || !row.OnTime:
 			jobs = append(jobs, row.job(missed))
 		}
@@ -262,7 +262,7 @@ func skipped(known *rivertype.JobRow) event {
 	if err := json.Unmarshal(known.EncodedArgs, &args); err != nil {
 		args.Name = known.Kind // nobody but this package writes them
 	}
-	e := worker.Event{Job: args.Name, Outcome: worker.Skipped}
+	e := worker.JobEvent{Job: args.Name, Outcome: worker.Skipped}
 	if known.State == rivertype.JobStateScheduled {
 		e.Until = known.ScheduledAt
 	}

@@ -100,7 +100,7 @@ func (q *Queue) work(ctx context.Context, row *rivertype.JobRow, args jobArgs) e
 	}
 	s := standing{held: true}
 	if err == nil {
-		g := &going{event: event{args.Account, worker.Event{Job: args.Name, Trigger: args.Trigger}}, id: row.ID, node: node,
+		g := &going{event: event{args.Account, worker.JobEvent{Job: args.Name, Trigger: args.Trigger}}, id: row.ID, node: node,
 			ended: make(chan struct{})}
 		g.holder = fmt.Sprint(q.client.ID(), " ", q.holds.Add(1))
 		s, err = q.slice(ctx, g, q.places[row.Queue])
@@ -158,7 +158,7 @@ func (q *Queue) goOn(ctx context.Context, row *rivertype.JobRow, e event, do fun
 	begun := begunAt(row)
 	if begun.IsZero() {
 		begun = q.cfg.Now()
-		q.cfg.Report(e.account, worker.Event{Job: e.Job, Outcome: worker.Begun, Trigger: e.Trigger})
+		q.cfg.Report(e.account, worker.JobEvent{Job: e.Job, Outcome: worker.Begun, Trigger: e.Trigger})
 	}
 	err := connector.Guard(func() error { return do(ctx) })
 	if errors.Is(err, ErrMore) {
@@ -212,7 +212,7 @@ func (q *Queue) drain(ctx context.Context, job *river.Job[drainArgs]) error {
 		return q.again(q.cfg.pace.drainAgain)
 	}
 	ctx = connector.WithFence(ctx, holds)
-	e := q.goOn(ctx, job.JobRow, event{account, worker.Event{Job: worker.DrainName, Trigger: worker.TriggerSchedule}},
+	e := q.goOn(ctx, job.JobRow, event{account, worker.JobEvent{Job: worker.DrainName, Trigger: worker.TriggerSchedule}},
 		func(ctx context.Context) (err error) {
 			if err = q.cfg.Drain(ctx, account); err == nil {
 				open, err = q.finish(ctx, job)
@@ -226,7 +226,7 @@ func (q *Queue) drain(ctx context.Context, job *river.Job[drainArgs]) error {
 		q.cfg.Log(errUnseen.Error())
 		return q.again(q.cfg.pace.drainAgain)
 	}
-	q.cfg.Report(account, e.Event)
+	q.cfg.Report(account, e.JobEvent)
 	switch {
 	case e.Outcome == worker.Parked:
 		return q.again(e.Until.Sub(q.cfg.Now()))

@@ -80,7 +80,7 @@ func (w *Worker) work(ctx context.Context, j *job) {
 		if kept == nil {
 			return
 		}
-		w.cfg.Report(Event{Job: j.name, Outcome: Begun, Trigger: trigger})
+		w.cfg.Report(JobEvent{Job: j.name, Outcome: Begun, Trigger: trigger})
 		e := w.once(ctx, j.name, trigger, j.work.Load().Run)
 		w.cfg.Report(e)
 		if e.Outcome != Parked || !w.wait(ctx, kept, j, e.Until) {

@@ -5,7 +5,7 @@ import "payersync/connector"
 // cronLog turns the log lines of cron's wrapper into reports: it logs panics only.
 type cronLog struct {
 	job    *job
-	report func(Event)
+	report func(JobEvent)
 }
 
 // Info is never called.
@@ -13,7 +13,7 @@ func (cronLog) Info(string, ...any) {}
 
 // skipped reports a tick of the job during its run or pause.
 func (l cronLog) skipped() {
-	e := Event{Job: l.job.name, Outcome: Skipped}
+	e := JobEvent{Job: l.job.name, Outcome: Skipped}
 	if until := l.job.parked.Load(); until != nil {
 		e.Until = *until
 	}
@@ -26,5 +26,5 @@ func (l cronLog) Error(thrown error, _ string, keysAndValues ...any) {
 	if len(keysAndValues) > 1 {
 		stack, _ = keysAndValues[1].(string)
 	}
-	l.report(Event{Job: l.job.name, Outcome: Panicked, Err: connector.NewPanicError(thrown, stack)})
+	l.report(JobEvent{Job: l.job.name, Outcome: Panicked, Err: connector.NewPanicError(thrown, stack)})
 }

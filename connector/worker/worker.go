@@ -77,7 +77,7 @@ type Config struct {
 	Rand   *rand.Rand
 
 	Now    func() time.Time // the clock for overdue and parked jobs; nil means the system's
-	Report func(Event)      // is told of every outcome, by several goroutines at once; nil for nobody
+	Report func(JobEvent)   // is told of every outcome, by several goroutines at once; nil for nobody
 }
 
 // Outcome is the begin of a job, or the end of one tick of it.
@@ -90,12 +90,12 @@ const (
 	Failed      Outcome = "failed"
 	Panicked    Outcome = "panicked"    // the job goes on at its next tick
 	Interrupted Outcome = "interrupted" // the worker was told to stop and the job with it
-	Parked      Outcome = "parked"      // throttled: it is not started again before Event.Until
+	Parked      Outcome = "parked"      // throttled: it is not started again before JobEvent.Until
 	Skipped     Outcome = "skipped"     // the run before is not over yet, or still parked
 )
 
-// Event is the worker's report of a job.
-type Event struct {
+// JobEvent is the worker's report of a job.
+type JobEvent struct {
 	Job     string
 	Outcome Outcome
 	Trigger string        // one of the triggers; "" when nothing was started
@@ -127,7 +127,7 @@ func New(cfg Config) (*Worker, error) {
 		cfg.Now = time.Now
 	}
 	if cfg.Report == nil {
-		cfg.Report = func(Event) {}
+		cfg.Report = func(JobEvent) {}
 	}
 	w := &Worker{cfg: cfg, nudges: make(chan struct{}, 1), jobs: map[string]*job{}}
 	works, err := parseJobs(cfg.Jobs)
@@ -205,7 +205,7 @@ func (w *Worker) Now(name string, run func(context.Context) error) error {
 	}
 	ctx := w.ctx
 	once := cron.Recover(cronLog{j, w.cfg.Report})(cron.FuncJob(func() {
-		w.cfg.Report(Event{Job: name, Outcome: Begun, Trigger: TriggerManual})
+		w.cfg.Report(JobEvent{Job: name, Outcome: Begun, Trigger: TriggerManual})
 		e := w.once(ctx, name, TriggerManual, func(ctx context.Context, _ string) error { return run(ctx) })
 		if e.Outcome == Parked {
 			e.Outcome, e.Until = Failed, time.Time{}
@@ -401,11 +401,11 @@ func (w *Worker) keptOf(j *job) context.Context {
 	return j.kept
 }
 
-func (w *Worker) once(ctx context.Context, name, trigger string, run func(context.Context, string) error) Event {
+func (w *Worker) once(ctx context.Context, name, trigger string, run func(context.Context, string) error) JobEvent {
 	started := w.cfg.Now()
 	err := run(ctx, trigger)
 	now := w.cfg.Now()
-	e := Event{Job: name, Trigger: trigger, Took: now.Sub(started), Err: err}
+	e := JobEvent{Job: name, Trigger: trigger, Took: now.Sub(started), Err: err}
 	e.Outcome, e.Until = OutcomeOf(ctx, err, now)
 	return e
 }

@@ -36,7 +36,7 @@ func (d *diary) note(format string, args ...any) {
 	d.lines = append(d.lines, fmt.Sprintf("%s %s", at, fmt.Sprintf(format, args...)))
 }
 
-func (d *diary) report(e Event) {
+func (d *diary) report(e JobEvent) {
 	if e.Job == DrainName && e.Outcome == Done || e.Outcome == Begun {
 		return
 	}
@@ -229,10 +229,10 @@ func TestRunStartsNothingWhenTheLedgerCannotSayWhatRanLast(t *testing.T) {
 func TestJobGoesOnAfterAPanic(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var events []Event
+		var events []JobEvent
 		runs := 0
 		run(t, 200*time.Second, Config{
-			Report: func(e Event) {
+			Report: func(e JobEvent) {
 				if e.Job == "sync" {
 					events = append(events, e)
 				}

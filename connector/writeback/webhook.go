@@ -15,8 +15,8 @@ import (
 // what it makes of it.
 type Webhook struct{ webhook.Receiver }
 
-// Event is the body of a request; its keys are public.
-type Event struct {
+// HookBody is the body of a request; its keys are public.
+type HookBody struct {
 	ID         string             `json:"id"`
 	Type       string             `json:"type"`
 	At         time.Time          `json:"at"`
@@ -40,7 +40,7 @@ func (h *Webhook) Value(to connector.Standing, _ string) string { return string(
 
 // Freeze returns the body.
 func (h *Webhook) Freeze(w connector.Write) ([]byte, error) {
-	return json.Marshal(Event{w.ID, "mandate.status", h.Now().UTC(), w.Connection, w.SourceID, w.Key, w.BillingID,
+	return json.Marshal(HookBody{w.ID, "mandate.status", h.Now().UTC(), w.Connection, w.SourceID, w.Key, w.BillingID,
 		w.MandateID, w.From, w.To})
 }
 
