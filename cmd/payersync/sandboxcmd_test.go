@@ -190,7 +190,7 @@ func TestFlagsOfTheSandboxReachItsModel(t *testing.T) {
 		model.View() != (sandbox.View{NoKeys: true}) {
 		t.Errorf("switches are %+v and the view is %+v", got, model.View())
 	}
-	if want := []catcher.Fault{{Kind: catcher.Refused, Recipient: "ada@payer.example"}}; !slices.Equal(r.mailFaults,
+	if want := []catcher.MailFault{{Kind: catcher.Refused, Recipient: "ada@payer.example"}}; !slices.Equal(r.mailFaults,
 		want) {
 		t.Errorf("mail faults are %+v", r.mailFaults)
 	}

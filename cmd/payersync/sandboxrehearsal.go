@@ -18,7 +18,7 @@ type rehearsal struct {
 	faults   []sandbox.Fault
 	view     sandbox.View
 
-	mailFaults []catcher.Fault
+	mailFaults []catcher.MailFault
 }
 
 // rehearsal reads the flags, the profile before single switches.

@@ -126,7 +126,7 @@ func (b *xeroBooks) truth() (out []connector.Record) {
 	return out
 }
 
-var xeroEndings = map[xerotest.Fault]accountingtest.Ending{
+var xeroEndings = map[xerotest.AnswerFault]accountingtest.Ending{
 	xerotest.Down: accountingtest.Unavailable, xerotest.Overloaded: accountingtest.Unavailable,
 	xerotest.WebPage: accountingtest.Unavailable,
 	xerotest.XML:     accountingtest.Unavailable, xerotest.Cut: accountingtest.Unavailable,

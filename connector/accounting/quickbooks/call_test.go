@@ -225,7 +225,7 @@ func TestAnotherCompanysTokenReadsNothing(t *testing.T) {
 // covers F13
 func TestThrottleParksForAMinuteInEveryFormItComesIn(t *testing.T) {
 	t.Parallel()
-	for _, fault := range []quickbookstest.Fault{quickbookstest.Throttled, quickbookstest.ThrottledXML} {
+	for _, fault := range []quickbookstest.AnswerFault{quickbookstest.Throttled, quickbookstest.ThrottledXML} {
 		b := open(t, 5, quickbooks.Config{})
 		b.Suffer(fault, 0)
 		_, _, err := drain(b.source.Customers(t.Context(), time.Time{}))
@@ -245,7 +245,7 @@ func TestThrottleParksForAMinuteInEveryFormItComesIn(t *testing.T) {
 func TestErrorsSayWhatCameAndShowNothingOfIt(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
-		fault        quickbookstest.Fault
+		fault        quickbookstest.AnswerFault
 		disconnected bool
 		says         string
 	}{

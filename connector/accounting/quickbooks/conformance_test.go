@@ -96,7 +96,7 @@ func (b *books) company(s accounting.Source) accountingtest.Company {
 			b.AfterPage(b.ExpireTokens)
 			return func() { b.AfterPage(nil) }
 		}})
-	for f, ends := range map[quickbookstest.Fault]accountingtest.Ending{
+	for f, ends := range map[quickbookstest.AnswerFault]accountingtest.Ending{
 		quickbookstest.Down: accountingtest.Unavailable, quickbookstest.Throttled: accountingtest.Parked,
 		quickbookstest.ThrottledXML: accountingtest.Parked,
 		quickbookstest.WebPage:      accountingtest.Unavailable, quickbookstest.PlainText: accountingtest.Unavailable,

@@ -132,7 +132,7 @@ func TestOurWritesComeBackUnchangedButForOurs(t *testing.T) {
 
 func TestQuickBooksTroublesSayWhetherAnythingWasWritten(t *testing.T) {
 	t.Parallel()
-	for fault, want := range map[quickbookstest.Fault]string{
+	for fault, want := range map[quickbookstest.AnswerFault]string{
 		quickbookstest.Throttled: "nothing", quickbookstest.ThrottledXML: "nothing", quickbookstest.Withdrawn: "nothing",
 		quickbookstest.OtherCompany: "nothing", quickbookstest.Expired: "nothing",
 		quickbookstest.Down: "unknown", quickbookstest.WebPage: "unknown", quickbookstest.PlainText: "unknown",

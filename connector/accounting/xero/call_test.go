@@ -254,7 +254,7 @@ func TestDailyLimitParksAndAsksNothingMore(t *testing.T) {
 
 func TestLimitWithoutRetryAfterParksForAWhile(t *testing.T) {
 	t.Parallel()
-	for fault, want := range map[xerotest.Fault]time.Duration{xerotest.MinuteLimit: time.Minute,
+	for fault, want := range map[xerotest.AnswerFault]time.Duration{xerotest.MinuteLimit: time.Minute,
 		xerotest.DayLimit: time.Hour} {
 		b := open(t, 5, xero.Config{})
 		b.Suffer(fault, 0, -1) // a header that makes no sense is none
@@ -336,7 +336,7 @@ func TestTokensThatAreRefused(t *testing.T) {
 func TestErrorsSayWhatCameAndShowNothingOfIt(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
-		fault  xerotest.Fault
+		fault  xerotest.AnswerFault
 		says   string
 		status int
 	}{

@@ -84,7 +84,7 @@ func (b *books) company(s accounting.Source) accountingtest.Company {
 			b.AfterPage(b.ExpireTokens)
 			return func() { b.AfterPage(nil) }
 		}})
-	for f, ends := range map[xerotest.Fault]accountingtest.Ending{
+	for f, ends := range map[xerotest.AnswerFault]accountingtest.Ending{
 		xerotest.Down: accountingtest.Unavailable, xerotest.Overloaded: accountingtest.Unavailable,
 		xerotest.WebPage: accountingtest.Unavailable,
 		xerotest.XML:     accountingtest.Unavailable, xerotest.Cut: accountingtest.Unavailable,

@@ -105,7 +105,7 @@ func TestContactsGoIntoOurGroupAndOutOfIt(t *testing.T) {
 
 func TestXerosTroublesSayWhetherAnythingWasWritten(t *testing.T) {
 	t.Parallel()
-	for fault, written := range map[xerotest.Fault]bool{
+	for fault, written := range map[xerotest.AnswerFault]bool{
 		xerotest.NoScope: false, xerotest.Withdrawn: false, xerotest.MinuteLimit: false, xerotest.DayLimit: false,
 		xerotest.Expired: false,
 		xerotest.Down:    true, xerotest.Overloaded: true, // nobody knows

@@ -213,20 +213,20 @@ func code(err error) int {
 func TestEachFaultTellsTheSenderAndKeepsAsItSays(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		fault Fault
+		fault MailFault
 		code  int
 		kept  int
 	}{
-		{Fault{Kind: CutBefore}, 0, 0},
-		{Fault{Kind: Refused}, 550, 0},
-		{Fault{Kind: Refused, Code: 553}, 553, 0},
-		{Fault{Kind: Deferred}, 451, 0},
-		{Fault{Kind: CutWithin}, 0, 0},
-		{Fault{Kind: LetterRefused}, 554, 0},
-		{Fault{Kind: LetterDeferred, Code: 421}, 421, 0},
-		{Fault{Kind: CutAfter}, 0, 1},
-		{Fault{Kind: Silent}, 0, 1},
-		{Fault{Kind: Slow, Delay: time.Millisecond}, 250, 1},
+		{MailFault{Kind: CutBefore}, 0, 0},
+		{MailFault{Kind: Refused}, 550, 0},
+		{MailFault{Kind: Refused, Code: 553}, 553, 0},
+		{MailFault{Kind: Deferred}, 451, 0},
+		{MailFault{Kind: CutWithin}, 0, 0},
+		{MailFault{Kind: LetterRefused}, 554, 0},
+		{MailFault{Kind: LetterDeferred, Code: 421}, 421, 0},
+		{MailFault{Kind: CutAfter}, 0, 1},
+		{MailFault{Kind: Silent}, 0, 1},
+		{MailFault{Kind: Slow, Delay: time.Millisecond}, 250, 1},
 	} {
 		t.Run(fmt.Sprint(tt.fault.Kind, tt.fault.Code), func(t *testing.T) {
 			t.Parallel()
@@ -253,7 +253,7 @@ func TestEachFaultTellsTheSenderAndKeepsAsItSays(t *testing.T) {
 func TestEveryFaultKindIsTried(t *testing.T) {
 	t.Parallel()
 	for _, kind := range FaultKinds() {
-		if err := (Fault{Kind: kind}).Validate(); err != nil {
+		if err := (MailFault{Kind: kind}).Validate(); err != nil {
 			t.Errorf("%s: %v", kind, err)
 		}
 	}
@@ -263,19 +263,19 @@ func TestFaultsStrikeWhomAndWhenTheySay(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name  string
-		fault Fault
+		fault MailFault
 		to    []string // one letter each
 		codes []int
 	}{
-		{"one recipient", Fault{Kind: Refused, Recipient: "A@payer.example"},
+		{"one recipient", MailFault{Kind: Refused, Recipient: "A@payer.example"},
 			[]string{"a@payer.example", "b@payer.example", "a@payer.example"}, []int{550, 250, 550}},
-		{"one recipient's letter", Fault{Kind: LetterDeferred, Recipient: "b@payer.example"},
+		{"one recipient's letter", MailFault{Kind: LetterDeferred, Recipient: "b@payer.example"},
 			[]string{"a@payer.example", "b@payer.example"}, []int{250, 452}},
-		{"the first let pass", Fault{Kind: Deferred, Skip: 2}, []string{"a@x.example", "b@x.example", "c@x.example"},
+		{"the first let pass", MailFault{Kind: Deferred, Skip: 2}, []string{"a@x.example", "b@x.example", "c@x.example"},
 			[]int{250, 250, 451}},
-		{"every other", Fault{Kind: LetterRefused, Every: 2},
+		{"every other", MailFault{Kind: LetterRefused, Every: 2},
 			[]string{"a@x.example", "b@x.example", "c@x.example", "d@x.example"}, []int{250, 554, 250, 554}},
-		{"twice", Fault{Kind: Deferred, Count: 2}, []string{"a@x.example", "b@x.example", "c@x.example"},
+		{"twice", MailFault{Kind: Deferred, Count: 2}, []string{"a@x.example", "b@x.example", "c@x.example"},
 			[]int{451, 451, 250}},
 	} {
 		b := serve(t, Config{})
@@ -294,7 +294,7 @@ func TestFaultsStrikeWhomAndWhenTheySay(t *testing.T) {
 
 func TestAFaultIsReadAsItIsWritten(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]Fault{
+	for text, want := range map[string]MailFault{
 		"refused, recipient=ada@payer.example,count=1,code=553": {Kind: Refused, Recipient: "ada@payer.example", Count: 1,
 			Code: 553},
 		"slow,skip=1,every=2,delay=2s": {Kind: Slow, Skip: 1, Every: 2, Delay: 2 * time.Second},
@@ -314,7 +314,7 @@ func TestAFaultIsReadAsItIsWritten(t *testing.T) {
 
 func TestFaultsThatCannotWorkAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, f := range []Fault{{}, {Kind: "flood"}, {Kind: Refused, Code: 450}, {Kind: Slow, Code: 550},
+	for _, f := range []MailFault{{}, {Kind: "flood"}, {Kind: Refused, Code: 450}, {Kind: Slow, Code: 550},
 		{Kind: Refused, Skip: -1}, {Kind: Slow, Delay: -1}} {
 		if err := f.Validate(); err == nil {
 			t.Errorf("%+v passes", f)

@@ -34,9 +34,9 @@ func FaultKinds() []FaultKind {
 	return []FaultKind{CutBefore, Refused, Deferred, CutWithin, LetterRefused, LetterDeferred, CutAfter, Silent, Slow}
 }
 
-// Fault affects letters to Recipient, as often as Skip, Every and Count allow together. Of several injected
+// MailFault affects letters to Recipient, as often as Skip, Every and Count allow together. Of several injected
 // faults only the first matching one applies.
-type Fault struct {
+type MailFault struct {
 	Kind      FaultKind
 	Recipient string        // whatever its case; "" is everybody
 	Skip      int           // let so many pass first
@@ -47,7 +47,7 @@ type Fault struct {
 }
 
 // Validate reports the invalid parts of f; nil for none.
-func (f Fault) Validate() error {
+func (f MailFault) Validate() error {
 	var errs []error
 	if !slices.Contains(FaultKinds(), f.Kind) {
 		errs = append(errs, fmt.Errorf("mail fault kind %q is not known: use one of %v", f.Kind, FaultKinds()))
@@ -65,7 +65,7 @@ func (f Fault) Validate() error {
 
 // ParseFault reads a fault as people write it: its kind, then any of recipient, skip,
 // every, count, code and delay as FIELD=VALUE behind commas.
-func ParseFault(text string) (f Fault, err error) {
+func ParseFault(text string) (f MailFault, err error) {
 	kind, rest, more := strings.Cut(text, ",")
 	f.Kind = FaultKind(strings.TrimSpace(kind))
 	numbers := map[string]*int{"skip": &f.Skip, "every": &f.Every, "count": &f.Count, "code": &f.Code}
@@ -83,7 +83,7 @@ func ParseFault(text string) (f Fault, err error) {
 			err = fmt.Errorf("a mail fault has no field %q: use recipient, skip, every, count, code, delay", name)
 		}
 		if err != nil {
-			return Fault{}, err
+			return MailFault{}, err
 		}
 	}
 	return f, f.Validate()
@@ -91,18 +91,18 @@ func ParseFault(text string) (f Fault, err error) {
 
 // injection is a fault and how often it had its chance.
 type injection struct {
-	Fault
+	MailFault
 	matched, struck int
 }
 
 // Inject adds a fault. It panics when f does not pass Validate.
-func (c *Catcher) Inject(f Fault) {
+func (c *Catcher) Inject(f MailFault) {
 	if err := f.Validate(); err != nil {
 		panic(err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.faults = append(c.faults, &injection{Fault: f})
+	c.faults = append(c.faults, &injection{MailFault: f})
 }
 
 // ClearFaults removes every injected fault.
@@ -117,19 +117,19 @@ var atRecipient = []FaultKind{CutBefore, Refused, Deferred}
 
 // strike returns the fault that a recipient, or the letter to several, meets; blank
 // when there is none.
-func (c *Catcher) strike(letter bool, recipients ...string) Fault {
+func (c *Catcher) strike(letter bool, recipients ...string) MailFault {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, in := range c.faults {
 		if slices.Contains(atRecipient, in.Kind) != letter && in.concerns(recipients) && in.strikes() {
 			in.struck++
-			return in.Fault
+			return in.MailFault
 		}
 	}
-	return Fault{}
+	return MailFault{}
 }
 
-func (f Fault) concerns(recipients []string) bool {
+func (f MailFault) concerns(recipients []string) bool {
 	return f.Recipient == "" ||
 		slices.ContainsFunc(recipients, func(r string) bool { return strings.EqualFold(r, f.Recipient) })
 }
@@ -141,7 +141,7 @@ func (in *injection) strikes() bool {
 }
 
 // answer returns the server's answer; nil is yes.
-func (f Fault) answer() error {
+func (f MailFault) answer() error {
 	usual, text := 0, "this mailbox takes no mail"
 	switch f.Kind {
 	case Refused:

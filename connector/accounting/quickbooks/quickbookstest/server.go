@@ -70,23 +70,23 @@ type Address struct {
 // Realm is the id of the model's company, unless it is given another one.
 const Realm = "9130357849923456"
 
-// Fault affects every answer about customers until it is removed.
-type Fault string
+// AnswerFault affects every answer about customers until it is removed.
+type AnswerFault string
 
 // The faults.
 const (
-	Healthy      Fault = ""
-	Down         Fault = "500"
-	Throttled    Fault = "429"
-	ThrottledXML Fault = "403 with a throttle in XML"
-	WebPage      Fault = "200 with a web page"
-	PlainText    Fault = "200 with plain text"
-	Cut          Fault = "200 with JSON that is cut off"
-	NoEnvelope   Fault = "200 with JSON of another form"
-	FaultIn200   Fault = "200 with a fault"
-	Withdrawn    Fault = "403 consent withdrawn"
-	OtherCompany Fault = "403 wrong company"
-	Expired      Fault = "401 whatever the token"
+	Healthy      AnswerFault = ""
+	Down         AnswerFault = "500"
+	Throttled    AnswerFault = "429"
+	ThrottledXML AnswerFault = "403 with a throttle in XML"
+	WebPage      AnswerFault = "200 with a web page"
+	PlainText    AnswerFault = "200 with plain text"
+	Cut          AnswerFault = "200 with JSON that is cut off"
+	NoEnvelope   AnswerFault = "200 with JSON of another form"
+	FaultIn200   AnswerFault = "200 with a fault"
+	Withdrawn    AnswerFault = "403 consent withdrawn"
+	OtherCompany AnswerFault = "403 wrong company"
+	Expired      AnswerFault = "401 whatever the token"
 )
 
 // Server is the model. It is an http.Handler and, without sockets, an
@@ -103,7 +103,7 @@ type Server struct {
 	made      int
 	tokens    map[string]bool
 	issued    int
-	fault     Fault
+	fault     AnswerFault
 	from      int // requests about customers answered before the fault begins
 	hook      func()
 	requests  []*http.Request
@@ -204,7 +204,7 @@ func (s *Server) AfterPage(hook func()) {
 }
 
 // Suffer lets a fault begin after so many more requests about customers.
-func (s *Server) Suffer(f Fault, after int) {
+func (s *Server) Suffer(f AnswerFault, after int) {
 	defer s.lock()()
 	s.fault, s.from = f, after
 }

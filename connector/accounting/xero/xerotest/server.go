@@ -70,24 +70,24 @@ type Group struct{ ContactGroupID, Name string }
 // Tenant is an organisation that the consent covers.
 type Tenant struct{ ID, Name, Type string }
 
-// Fault affects every answer until it is removed.
-type Fault string
+// AnswerFault affects every answer until it is removed.
+type AnswerFault string
 
 // The faults.
 const (
-	Healthy     Fault = ""
-	Down        Fault = "500"
-	Overloaded  Fault = "503"
-	WebPage     Fault = "200 with a web page"
-	XML         Fault = "200 with XML"
-	Cut         Fault = "200 with JSON that is cut off"
-	NoList      Fault = "200 with JSON that has no contacts"
-	WrongPage   Fault = "200 with the first page, whichever was asked for"
-	MinuteLimit Fault = "429 minute"
-	DayLimit    Fault = "429 day"
-	Withdrawn   Fault = "403 consent withdrawn"
-	NoScope     Fault = "401 insufficient scope"
-	Expired     Fault = "401 whatever the token"
+	Healthy     AnswerFault = ""
+	Down        AnswerFault = "500"
+	Overloaded  AnswerFault = "503"
+	WebPage     AnswerFault = "200 with a web page"
+	XML         AnswerFault = "200 with XML"
+	Cut         AnswerFault = "200 with JSON that is cut off"
+	NoList      AnswerFault = "200 with JSON that has no contacts"
+	WrongPage   AnswerFault = "200 with the first page, whichever was asked for"
+	MinuteLimit AnswerFault = "429 minute"
+	DayLimit    AnswerFault = "429 day"
+	Withdrawn   AnswerFault = "403 consent withdrawn"
+	NoScope     AnswerFault = "401 insufficient scope"
+	Expired     AnswerFault = "401 whatever the token"
 )
 
 // Server is the model. It is an http.Handler and, without sockets, an
@@ -103,7 +103,7 @@ type Server struct {
 	byID     map[string]*Contact // the same
 	tokens   map[string]bool     // live access tokens
 	issued   int
-	fault    Fault
+	fault    AnswerFault
 	from     int // requests for contacts answered before the fault begins
 	wait     int // seconds of Retry-After
 	hook     func()
@@ -236,7 +236,7 @@ func (s *Server) AfterPage(hook func()) {
 
 // Suffer lets a fault begin after so many more requests for contacts; wait is
 // the Retry-After of limits and overload, in seconds.
-func (s *Server) Suffer(f Fault, after, wait int) {
+func (s *Server) Suffer(f AnswerFault, after, wait int) {
 	defer s.lock()()
 	s.fault, s.from, s.wait = f, after, wait
 }
