@@ -71,7 +71,7 @@ func TestATestLetterThatIsNotTakenSaysWhatToDo(t *testing.T) {
 		t.Errorf("of a language that there is none of it says %s", r.errOut)
 	}
 	for _, tt := range []struct {
-		step mailtest.Step
+		step mailtest.Point
 		err  error
 		want string
 	}{

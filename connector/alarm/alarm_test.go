@@ -243,7 +243,7 @@ func TestAWayIsToldOfConditionsFromItsMinimumSeverityOn(t *testing.T) {
 func TestAWayThatIsDownLosesNothingAndIsToldNothingTwice(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []struct {
-		step mailtest.Step
+		step mailtest.Point
 		err  error
 	}{{mailtest.AtMail, mailtest.ErrCut}, {mailtest.AtMail, mailtest.Refusal(451, "later")},
 		{mailtest.AtRcpt, mailtest.ErrCut}, {mailtest.AtRcpt, mailtest.Refusal(450, "later")},

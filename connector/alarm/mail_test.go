@@ -78,7 +78,7 @@ func TestWhatAMailServerSaysTellsWhetherItIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name    string
-		step    mailtest.Step
+		step    mailtest.Point
 		answer  error
 		refused bool
 		says    string

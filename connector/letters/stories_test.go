@@ -140,7 +140,7 @@ func TestAnswersOfTheMailServer(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name  string
-		step  mailtest.Step
+		step  mailtest.Point
 		err   error
 		want  state.MessageState
 		fails bool // the run, because it is about all letters

@@ -71,7 +71,7 @@ func TestAMessageIsHandedOverOnceAsItIs(t *testing.T) {
 func TestWhatAServerSaysIsANoForNowOrForGood(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		step  mailtest.Step
+		step  mailtest.Point
 		stage mail.Stage
 	}{{mailtest.AtHello, mail.AtGreeting}, {mailtest.AtSignIn, mail.AtSignIn}, {mailtest.AtMail, mail.AtSender},
 		{mailtest.AtRcpt, mail.AtRecipient}, {mailtest.AtData, mail.AtMessage}} {
@@ -253,7 +253,7 @@ func TestAServerThatNeverAnswersIsGivenUp(t *testing.T) {
 // A stopping payersync begins no new message.
 func TestAnEndedContextKeepsTheMessageBack(t *testing.T) {
 	t.Parallel()
-	for _, step := range []mailtest.Step{mailtest.AtHello, mailtest.AtMail, mailtest.AtRcpt} {
+	for _, step := range []mailtest.Point{mailtest.AtHello, mailtest.AtMail, mailtest.AtRcpt} {
 		box := mailtest.New(t, mail.NoTLS)
 		ctx, cancel := context.WithCancel(t.Context())
 		box.FailBy(step, func() error { cancel(); return nil })

@@ -41,7 +41,7 @@ func (s Stage) Title() string {
 
 // Has reports whether a record of a class and step has reached the stage; "" is reached by all. Records
 // outside the books, or excluded, have reached none. A record in conflict counts as no further.
-func (s Stage) Has(class standing.Class, step standing.Step) bool {
+func (s Stage) Has(class standing.Class, step standing.Stage) bool {
 	switch s {
 	case "":
 		return true

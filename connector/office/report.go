@@ -35,7 +35,7 @@ var Ages = [4]int{7, 14, 30, 60}
 // Total counts the records of a class, or of a step of it.
 type Total struct {
 	Class   standing.Class       `json:"class"`
-	Step    standing.Step        `json:"step,omitempty"`
+	Step    standing.Stage       `json:"step,omitempty"`
 	Title   string               `json:"title"`
 	Records int                  `json:"records"`
 	Ages    [len(Ages) + 1]int   `json:"ages"` // of the records, by Ages
@@ -112,7 +112,7 @@ type gathering struct {
 
 type position struct {
 	class standing.Class
-	step  standing.Step
+	step  standing.Stage
 }
 
 // positions returns all positions, in display order.
@@ -121,7 +121,7 @@ func positions() (all []position) {
 		if c.Steps() == nil {
 			all = append(all, position{c, ""})
 		}
-		all = append(all, connector.Map(c.Steps(), func(step standing.Step) position { return position{c, step} })...)
+		all = append(all, connector.Map(c.Steps(), func(step standing.Stage) position { return position{c, step} })...)
 	}
 	return all
 }
@@ -184,7 +184,7 @@ func reportRow(f state.Standing, now time.Time) ReportRow {
 }
 
 // titleOf returns a class, and its step, in a few words.
-func titleOf(c standing.Class, step standing.Step) string {
+func titleOf(c standing.Class, step standing.Stage) string {
 	if step == "" {
 		return c.Title()
 	}

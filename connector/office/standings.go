@@ -62,7 +62,7 @@ type Count struct {
 type place struct {
 	state.RecordID
 	class    standing.Class
-	step     standing.Step
+	step     standing.Stage
 	who      standing.Who
 	since    time.Time
 	replaced bool // its mandate is in the place of an earlier one
@@ -152,7 +152,7 @@ func (p place) compare(o place) int {
 // Which selects records of a count. Zero fields select all.
 type Which struct {
 	Class      standing.Class
-	Step       standing.Step
+	Step       standing.Stage
 	Who        standing.Who // must act
 	Task       Task
 	Stage      Stage

@@ -54,23 +54,23 @@ type Message struct {
 	RetryAt  time.Time          // not before this time, if later than the pause; zero for none
 }
 
-// Step is the next step of a message.
-type Step string
+// NextStep is the next step of a message.
+type NextStep string
 
 // The steps.
 const (
-	Freeze Step = "freeze" // write it by the present facts, freeze it and send it
-	Send   Step = "send"   // send the frozen bytes again
-	Read   Step = "read"   // read the receiver, to learn whether the message arrived
-	Wait   Step = "wait"   // its time has not come
-	Ask    Step = "ask"    // a person decides: nobody knows whether it arrived
-	Stop   Step = "stop"   // the receiver does not take it: a person decides
-	Done   Step = "done"   // the receiver took it
+	Freeze NextStep = "freeze" // write it by the present facts, freeze it and send it
+	Send   NextStep = "send"   // send the frozen bytes again
+	Read   NextStep = "read"   // read the receiver, to learn whether the message arrived
+	Wait   NextStep = "wait"   // its time has not come
+	Ask    NextStep = "ask"    // a person decides: nobody knows whether it arrived
+	Stop   NextStep = "stop"   // the receiver does not take it: a person decides
+	Done   NextStep = "done"   // the receiver took it
 )
 
 // Next returns the next step of a message, and for Wait its end. The caller holds the lock of the kind, so no other
 // process is sending the message.
-func (r Rules) Next(m Message, now time.Time) (Step, time.Time) {
+func (r Rules) Next(m Message, now time.Time) (NextStep, time.Time) {
 	step := Freeze
 	switch m.State {
 	case state.MessageSent:

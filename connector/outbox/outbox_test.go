@@ -23,7 +23,7 @@ func TestTheNextStepFollowsFromTheStateAndThePolicy(t *testing.T) {
 		name  string
 		rules Rules
 		m     Message
-		want  Step
+		want  NextStep
 		until time.Time
 	}{
 		{"a new letter is frozen", Letters, Message{}, Freeze, time.Time{}},

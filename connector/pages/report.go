@@ -81,7 +81,7 @@ func (v *visit) report() error {
 		Ages             []string
 		Chart            *chart
 		Class            standing.Class
-		Step             standing.Step
+		Step             standing.Stage
 		Stage            office.Stage
 		Task             office.Task
 		Title            string // of the list
@@ -141,7 +141,7 @@ func (v *visit) report() error {
 }
 
 // listTitle is the title of a report's list.
-func listTitle(class standing.Class, step standing.Step, stage office.Stage, who standing.Who) (title string) {
+func listTitle(class standing.Class, step standing.Stage, stage office.Stage, who standing.Who) (title string) {
 	switch {
 	case step != "":
 		title = upper(class.Title() + ": " + step.Title())
@@ -162,7 +162,7 @@ func listTitle(class standing.Class, step standing.Step, stage office.Stage, who
 
 // totals returns the lines of the totals with records, or listed, and their sum. cannot counts the ages of the listed
 // records, or else of the records not debitable.
-func (v *visit) totals(c *office.Count, class standing.Class, step standing.Step) (rows []totalRow, sum totalRow,
+func (v *visit) totals(c *office.Count, class standing.Class, step standing.Stage) (rows []totalRow, sum totalRow,
 	cannot []int) {
 	sum.Ages, cannot = make([]int, len(office.Ages)+1), make([]int, len(office.Ages)+1)
 	for _, t := range c.Totals {
@@ -195,8 +195,8 @@ func nextOf(r office.Stood) string {
 }
 
 // classOf returns the requested class and step; false for unknown ones.
-func classOf(v *visit) (class standing.Class, step standing.Step, ok bool) {
-	class, step = standing.Class(v.filled("class")), standing.Step(v.filled("step"))
+func classOf(v *visit) (class standing.Class, step standing.Stage, ok bool) {
+	class, step = standing.Class(v.filled("class")), standing.Stage(v.filled("step"))
 	ok = class == "" && step == "" || slices.Contains(standing.Classes, class) &&
 		(step == "" || slices.Contains(class.Steps(), step))
 	return class, step, ok

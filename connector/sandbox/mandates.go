@@ -26,11 +26,11 @@ type Mandate struct {
 	RedirectURL   string                  `json:"redirectUrl,omitempty"`
 	FailureReason string                  `json:"failureReason,omitempty"`
 	CreatedAt     time.Time               `json:"createdAt"`
-	History       []Step                  `json:"history"` // every status it ever had, oldest first
+	History       []StatusChange          `json:"history"` // every status it ever had, oldest first
 }
 
-// Step is a status that a mandate took, and when.
-type Step struct {
+// StatusChange is a status that a mandate took, and when.
+type StatusChange struct {
 	Status connector.MandateStatus `json:"status"`
 	At     time.Time               `json:"at"`
 }
@@ -118,7 +118,7 @@ func (s *Sandbox) openMandate(c *customer, status connector.MandateStatus, redir
 	id := newToken(s.ids, 18)
 	m := &Mandate{
 		ID: id, CustomerID: c.id, Status: status, URL: s.signingURL(id), LinkedAt: now, RedirectURL: redirectURL,
-		CreatedAt: now, History: []Step{{status, now}},
+		CreatedAt: now, History: []StatusChange{{status, now}},
 	}
 	s.mandates[id] = m
 	c.mandates = append(c.mandates, m)
@@ -130,7 +130,7 @@ func (s *Sandbox) openMandate(c *customer, status connector.MandateStatus, redir
 func (s *Sandbox) move(m *Mandate, to connector.MandateStatus) {
 	s.changing(m.CustomerID)
 	m.Status = to
-	m.History = append(m.History, Step{to, s.opt.Now()})
+	m.History = append(m.History, StatusChange{to, s.opt.Now()})
 	s.emit(event{category: "dd-mandate", verb: "UPDATED", customer: m.CustomerID, mandate: m})
 }
 

@@ -38,7 +38,7 @@ func TestMandateLivesFromLinkToActive(t *testing.T) {
 		t.Errorf("got %s, want %s", summary, want)
 	}
 	m, _ := w.Mandate(id)
-	history := []Step{{"CREATED", start}, {"PENDING", start.Add(time.Minute)}, {"ACTIVE", start.Add(2 * time.Minute)}}
+	history := []StatusChange{{"CREATED", start}, {"PENDING", start.Add(time.Minute)}, {"ACTIVE", start.Add(2 * time.Minute)}}
 	if diff := cmp.Diff(history, m.History); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

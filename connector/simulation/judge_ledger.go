@@ -197,5 +197,5 @@ func (o *oracle) checkHistory(ctx context.Context, p *process, id string) {
 
 // place returns the position of a status in a mandate's life; -1 if it never had it.
 func place(m sandbox.Mandate, status string) int {
-	return slices.IndexFunc(m.History, func(s sandbox.Step) bool { return string(s.Status) == status })
+	return slices.IndexFunc(m.History, func(s sandbox.StatusChange) bool { return string(s.Status) == status })
 }

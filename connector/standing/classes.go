@@ -102,7 +102,7 @@ func leftBehind(f state.Standing) Standing {
 }
 
 // stillOf returns the step of a removed record by the status of its mandate.
-func stillOf(status connector.MandateStatus) Step {
+func stillOf(status connector.MandateStatus) Stage {
 	switch status {
 	case connector.MandateActive:
 		return StillActive

@@ -70,43 +70,43 @@ func (c Class) Title() string {
 	return string(c)
 }
 
-// Step is how far a record of a class has come; most classes have none.
-type Step string
+// Stage is how far a record of a class has come; most classes have none.
+type Stage string
 
 // The steps of LeftBehind, of Awaiting and of Unasked.
 const (
-	StillActive Step = "active"   // the payer can still be debited
-	StillSigned Step = "signed"   // the bank decides, or the status is not documented
-	CanSign     Step = "can_sign" // the mandate waits for a signature
+	StillActive Stage = "active"   // the payer can still be debited
+	StillSigned Stage = "signed"   // the bank decides, or the status is not documented
+	CanSign     Stage = "can_sign" // the mandate waits for a signature
 
-	LinkLost Step = "link_lost" // nobody has the link, or it is older than its mandate
-	Bounced  Step = "bounced"   // the e-mail address does not exist
-	Stopped  Step = "stopped"   // a person, the payer or a finding about the record stopped letters
-	Sent     Step = "sent"
-	NotSent  Step = "not_sent"
+	LinkLost Stage = "link_lost" // nobody has the link, or it is older than its mandate
+	Bounced  Stage = "bounced"   // the e-mail address does not exist
+	Stopped  Stage = "stopped"   // a person, the payer or a finding about the record stopped letters
+	Sent     Stage = "sent"
+	NotSent  Stage = "not_sent"
 
-	NoPayer   Step = "no_payer"  // the record is left out or gone
-	NotWished Step = "not_asked" // a rule of the mapping, or a person, does not ask
-	NoEmail   Step = "no_email"  // no contact has an e-mail address
-	UnderWay  Step = "under_way" // a request for a link is planned, or has no answer
-	Refused   Step = "refused"   // a request for a link was refused, or given up
+	NoPayer   Stage = "no_payer"  // the record is left out or gone
+	NotWished Stage = "not_asked" // a rule of the mapping, or a person, does not ask
+	NoEmail   Stage = "no_email"  // no contact has an e-mail address
+	UnderWay  Stage = "under_way" // a request for a link is planned, or has no answer
+	Refused   Stage = "refused"   // a request for a link was refused, or given up
 )
 
 // Steps returns the steps of a class in the order of a report; nil if it has none.
-func (c Class) Steps() []Step {
+func (c Class) Steps() []Stage {
 	switch c {
 	case LeftBehind:
-		return []Step{StillActive, StillSigned, CanSign}
+		return []Stage{StillActive, StillSigned, CanSign}
 	case Awaiting:
-		return []Step{NotSent, Sent, Stopped, Bounced, LinkLost}
+		return []Stage{NotSent, Sent, Stopped, Bounced, LinkLost}
 	case Unasked:
-		return []Step{NotWished, NoEmail, UnderWay, Refused, NoPayer}
+		return []Stage{NotWished, NoEmail, UnderWay, Refused, NoPayer}
 	}
 	return nil
 }
 
 // Title returns the step in a few words.
-func (s Step) Title() string {
+func (s Stage) Title() string {
 	switch s {
 	case StillActive:
 		return "mandate still active"
@@ -162,7 +162,7 @@ const (
 // Standing is the class of one record, with the reason and the next action.
 type Standing struct {
 	Class    Class     `json:"class"`
-	Step     Step      `json:"step,omitempty"`
+	Step     Stage     `json:"step,omitempty"`
 	Who      Who       `json:"who"`
 	Since    time.Time `json:"since"` // from when the age counts
 	Sentence string    `json:"sentence"`
@@ -178,7 +178,7 @@ type Standing struct {
 
 // Counts reports whether records of the class and step count as payers. Removed and excluded records do not:
 // their class is LeftBehind, or their step NoPayer.
-func (c Class) Counts(step Step) bool { return c != LeftBehind && step != NoPayer }
+func (c Class) Counts(step Stage) bool { return c != LeftBehind && step != NoPayer }
 
 // Counts reports whether the record counts as a payer.
 func (s Standing) Counts() bool { return s.Class.Counts(s.Step) }
@@ -209,7 +209,7 @@ func WithoutExpired(f state.Standing, now time.Time, valid time.Duration) state.
 }
 
 // CanBeInvited reports whether the payer may get its signing link, by letter or hand-over: it is in the class
-// Awaiting, and nothing is in doubt. Step says whether a person stopped it.
+// Awaiting, and nothing is in doubt. Stage says whether a person stopped it.
 func CanBeInvited(f state.Standing) bool {
 	return IsPayer(f) && !hasSecond(f) && HoldsLink(f.Mandate) && !f.LetBe && f.LinkState == connector.LinkLinked &&
 		conflictOf(f).Reason == ""

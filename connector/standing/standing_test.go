@@ -100,7 +100,7 @@ func TestEachRecordIsInTheClassThatFitsFirst(t *testing.T) {
 		from  func() state.Standing
 		with  changes
 		class standing.Class
-		step  standing.Step
+		step  standing.Stage
 		who   standing.Who
 		days  int
 		says  string // part of the sentence, or of the note
@@ -370,7 +370,7 @@ func TestEveryClassAndStepHasATitle(t *testing.T) {
 			}
 		}
 	}
-	if got := standing.Class("Z").Title() + standing.Step("z").Title(); got != "Zz" {
+	if got := standing.Class("Z").Title() + standing.Stage("z").Title(); got != "Zz" {
 		t.Errorf("unknown ones are called %q", got)
 	}
 }

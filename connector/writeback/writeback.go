@@ -112,7 +112,7 @@ type Item struct {
 	Doing Doing
 	Why   string // a sentence; "" where Doing says it all
 
-	step outbox.Step
+	step outbox.NextStep
 }
 
 // Plan counts the tasks of a connection's write-back.

@@ -24,18 +24,18 @@ import (
 	"payersync/connector/mail"
 )
 
-// Step is a step of a conversation at which the server may fail.
-type Step string
+// Point is a step of a conversation at which the server may fail.
+type Point string
 
 // The steps. At AtData the whole mail was read and not taken yet; at AtAnswer it was taken, and
 // the sender does not know.
 const (
-	AtHello  Step = "EHLO"
-	AtSignIn Step = "AUTH"
-	AtMail   Step = "MAIL"
-	AtRcpt   Step = "RCPT"
-	AtData   Step = "DATA"
-	AtAnswer Step = "answer"
+	AtHello  Point = "EHLO"
+	AtSignIn Point = "AUTH"
+	AtMail   Point = "MAIL"
+	AtRcpt   Point = "RCPT"
+	AtData   Point = "DATA"
+	AtAnswer Point = "answer"
 )
 
 // ErrCut makes a step break the connection.
@@ -67,7 +67,7 @@ type Box struct {
 	Roots   *x509.CertPool // its trusted certificates
 
 	mu    sync.Mutex
-	fail  map[Step]func() error
+	fail  map[Point]func() error
 	mails []Mail
 	talks int
 }
@@ -77,7 +77,7 @@ type Box struct {
 func New(t testing.TB, how mail.Encryption) *Box {
 	t.Helper()
 	certificate, roots := Certify(t)
-	b := &Box{Roots: roots, fail: map[Step]func() error{}}
+	b := &Box{Roots: roots, fail: map[Point]func() error{}}
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -108,10 +108,10 @@ func (b *Box) Server(how mail.Encryption) mail.Server {
 }
 
 // Fail makes the server fail at a step from now on; nil mends it.
-func (b *Box) Fail(step Step, err error) { b.FailBy(step, func() error { return err }) }
+func (b *Box) Fail(step Point, err error) { b.FailBy(step, func() error { return err }) }
 
 // FailBy asks a function at a step from now on; it may wait.
-func (b *Box) FailBy(step Step, fail func() error) {
+func (b *Box) FailBy(step Point, fail func() error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.fail[step] = fail
@@ -155,7 +155,7 @@ func (b *Box) session(c *smtp.Conn) (smtp.Session, error) {
 	return s, nil
 }
 
-func (s *talk) at(step Step) error {
+func (s *talk) at(step Point) error {
 	s.box.mu.Lock()
 	fail := s.box.fail[step]
 	s.box.mu.Unlock()
