@@ -10,23 +10,23 @@ import (
 	"payersync/connector"
 )
 
-// Outcome is the result of a change in a plan's list.
-type Outcome string
+// ChangeOutcome is the result of a change in a plan's list.
+type ChangeOutcome string
 
 // The outcomes. A change is put off when a later plan lists it, or when a run held it back for a reason.
 const (
-	OutcomeWaiting   Outcome = "waiting"   // the plan still lists it, and nothing was sent
-	OutcomeSent      Outcome = "sent"      // the billing service took it
-	OutcomeUnchanged Outcome = "unchanged" // the customer held everything already, so nothing was sent
-	OutcomeNoAnswer  Outcome = "no_answer" // it was sent, and no answer is known yet
-	OutcomeRefused   Outcome = "refused"   // the billing service refused it
-	OutcomeFailed    Outcome = "failed"    // it was sent, and ended otherwise than it should
-	OutcomePutOff    Outcome = "put_off"
-	OutcomeReplaced  Outcome = "replaced" // something else was planned in its place, or nothing is to be done any more
+	OutcomeWaiting   ChangeOutcome = "waiting"   // the plan still lists it, and nothing was sent
+	OutcomeSent      ChangeOutcome = "sent"      // the billing service took it
+	OutcomeUnchanged ChangeOutcome = "unchanged" // the customer held everything already, so nothing was sent
+	OutcomeNoAnswer  ChangeOutcome = "no_answer" // it was sent, and no answer is known yet
+	OutcomeRefused   ChangeOutcome = "refused"   // the billing service refused it
+	OutcomeFailed    ChangeOutcome = "failed"    // it was sent, and ended otherwise than it should
+	OutcomePutOff    ChangeOutcome = "put_off"
+	OutcomeReplaced  ChangeOutcome = "replaced" // something else was planned in its place, or nothing is to be done any more
 )
 
 // Outcomes are all outcomes of finished changes, in the order for review by a person.
-var Outcomes = []Outcome{OutcomeRefused, OutcomeFailed, OutcomeNoAnswer, OutcomePutOff, OutcomeReplaced,
+var Outcomes = []ChangeOutcome{OutcomeRefused, OutcomeFailed, OutcomeNoAnswer, OutcomePutOff, OutcomeReplaced,
 	OutcomeUnchanged, OutcomeSent}
 
 // fate holds the facts for the outcome of a listed change.
@@ -37,7 +37,7 @@ type fate struct {
 	attempt bool // it was sent once, or about to be
 }
 
-func (f fate) outcome() Outcome {
+func (f fate) outcome() ChangeOutcome {
 	switch f.state {
 	case connector.ChangePending:
 		if f.later {
@@ -68,7 +68,7 @@ func (f fate) outcome() Outcome {
 // ListedChange is a change in a plan's list, with its outcome.
 type ListedChange struct {
 	PastChange
-	Outcome    Outcome
+	Outcome    ChangeOutcome
 	Connection string
 	SourceID   string
 	Key        connector.Key // zero when its record is no payer any more
@@ -124,12 +124,12 @@ func (l *Ledger) ListedChanges(ctx context.Context, p Plan, after PlanPlace, lim
 
 // OutcomeCounts returns the number of a plan's listed changes by outcome. It omits changes still to be sent
 // by it.
-func (l *Ledger) OutcomeCounts(ctx context.Context, p Plan) (map[Outcome]int, error) {
+func (l *Ledger) OutcomeCounts(ctx context.Context, p Plan) (map[ChangeOutcome]int, error) {
 	type row struct {
 		fate
 		n int
 	}
-	out := map[Outcome]int{}
+	out := map[ChangeOutcome]int{}
 	err := each(ctx, l, `SELECT state, reason, later, attempted, count(*) FROM (
 		SELECT c.state, CASE WHEN c.state = 'failed' THEN c.reason ELSE '' END AS reason, c.plan_id > ?1 AS later, c.attempts > 0 AS attempted FROM changes c WHERE `+listedBy+`) AS listed
 		GROUP BY state, reason, later, attempted`, []any{p.ID, p.Connection},

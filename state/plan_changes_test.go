@@ -32,13 +32,13 @@ func (d *desk) listed(plan int64, page int) (out []ListedChange) {
 }
 
 // outcomes returns what became of the changes that a plan listed, by record and lane.
-func (d *desk) outcomes(plan int64) map[string]Outcome {
+func (d *desk) outcomes(plan int64) map[string]ChangeOutcome {
 	d.t.Helper()
-	out := map[string]Outcome{}
+	out := map[string]ChangeOutcome{}
 	for _, c := range d.listed(plan, 2) {
 		out[c.SourceID+" "+string(c.Action)] = c.Outcome
 	}
-	counts, byCount := map[Outcome]int{}, map[Outcome]int{}
+	counts, byCount := map[ChangeOutcome]int{}, map[ChangeOutcome]int{}
 	for _, o := range out {
 		byCount[o]++
 	}
@@ -104,7 +104,7 @@ func TestAPlanListsWhatBecameOfEachOfItsChanges(t *testing.T) {
 	d.planSome(second, "Another Name", "c6")
 	d.do(func(tx *Tx) error { return tx.dropPlanned(acme, "c8", LaneCustomer) })
 	later := d.finishPlan(second)
-	want := map[string]Outcome{
+	want := map[string]ChangeOutcome{
 		"c1 create": OutcomeSent, "c2 create": OutcomeRefused, "c3 create": OutcomeFailed, "c4 create": OutcomeNoAnswer,
 		"c5 create": OutcomePutOff, "c6 create": OutcomeReplaced, "c7 create": OutcomePutOff, "c8 create": OutcomeReplaced,
 	}
@@ -117,7 +117,7 @@ func TestAPlanListsWhatBecameOfEachOfItsChanges(t *testing.T) {
 	if want["c7 create"] = OutcomeSent; !cmp.Equal(want, d.outcomes(first.ID)) {
 		t.Errorf("once the later plan was sent, the superseded one lists %v", d.outcomes(first.ID))
 	}
-	if diff := cmp.Diff(map[string]Outcome{"c6 create": OutcomeSent, "c7 create": OutcomeSent},
+	if diff := cmp.Diff(map[string]ChangeOutcome{"c6 create": OutcomeSent, "c7 create": OutcomeSent},
 		d.outcomes(later.ID)); diff != "" {
 		t.Errorf("the later plan lists (-want +got):\n%s", diff)
 	}

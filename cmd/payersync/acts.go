@@ -199,7 +199,7 @@ func (a *app) agrees(ctx context.Context, p office.Proposal, when asking, yes bo
 
 // act performs an act, after the person agrees. It reports false for a no.
 func (a *app) act(ctx context.Context, s *session.Session, d office.Decision, when asking, reason string,
-	yes bool) (out office.Outcome, sure bool, err error) {
+	yes bool) (out office.ActResult, sure bool, err error) {
 	p, err := a.attentionOf(s).Propose(ctx, d)
 	if err != nil {
 		return out, false, err

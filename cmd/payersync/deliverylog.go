@@ -40,13 +40,13 @@ type deliveryLog struct {
 
 // tallied is the key of a counter.
 type tallied struct {
-	outcome server.Outcome
+	outcome server.RequestOutcome
 	from    string // the client's block; blank when it is not known
 }
 
 const (
-	otherBlocks                     = "other blocks" // of those beyond maxTallied
-	brokenConnection server.Outcome = "broken_connection"
+	otherBlocks                            = "other blocks" // of those beyond maxTallied
+	brokenConnection server.RequestOutcome = "broken_connection"
 )
 
 func newDeliveryLog(log *logrus.Logger) *deliveryLog {
@@ -87,7 +87,7 @@ func (l *deliveryLog) reportStop(e server.StopEvent) {
 		l.log.WithField("outcome", e.Outcome).Info("a recipient wants no more letters")
 		return
 	}
-	what := tallied{outcome: server.Outcome(e.Outcome)}
+	what := tallied{outcome: server.RequestOutcome(e.Outcome)}
 	if e.Client.IsValid() {
 		what.from = e.Client.String()
 	}
@@ -174,9 +174,9 @@ func (l *deliveryLog) line(what tallied, count int, why error) {
 		entry.Error("webhook not stored")
 	case server.SecretUnknown:
 		entry.Warn("webhook asked for once more: it fits no secret, and payersync webhooks subscribe came to no end")
-	case server.Outcome(server.StopNotStored), server.Outcome(server.StopPanicked):
+	case server.RequestOutcome(server.StopNotStored), server.RequestOutcome(server.StopPanicked):
 		entry.Error("a recipient's word was not stored")
-	case server.Outcome(server.StopUnknown), server.Outcome(server.StopRefused):
+	case server.RequestOutcome(server.StopUnknown), server.RequestOutcome(server.StopRefused):
 		entry.Warn("a request to stop letters was refused")
 	case brokenConnection:
 		entry.Debug("a connection broke")

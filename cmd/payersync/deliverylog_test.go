@@ -19,7 +19,7 @@ import (
 )
 
 // from is a refusal of somebody in a block.
-func from(block string, outcome server.Outcome) server.Event {
+func from(block string, outcome server.RequestOutcome) server.Event {
 	return server.Event{Outcome: outcome, Client: netip.MustParsePrefix(block), Err: errors.New("why")}
 }
 

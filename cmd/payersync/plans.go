@@ -134,15 +134,15 @@ func findPlan(ctx context.Context, s *session.Session, do, id string) (state.Pla
 // plannedChange is one change in `plan show --output json`.
 type plannedChange struct {
 	changeReport
-	Approved bool             `json:"approved"`
-	LeftOut  bool             `json:"left_out"`
-	ID       int64            `json:"change_id"`
-	Outcome  state.Outcome    `json:"outcome"`
-	Plan     int64            `json:"plan_id"`          // the last plan with it
-	Run      int64            `json:"run_id"`           // the last run with it
-	Reason   connector.Reason `json:"reason,omitempty"` // the reason of the outcome
-	Detail   string           `json:"detail,omitempty"`
-	Erased   state.Erasure    `json:"values_erased,omitempty"` // why there is no diff
+	Approved bool                `json:"approved"`
+	LeftOut  bool                `json:"left_out"`
+	ID       int64               `json:"change_id"`
+	Outcome  state.ChangeOutcome `json:"outcome"`
+	Plan     int64               `json:"plan_id"`          // the last plan with it
+	Run      int64               `json:"run_id"`           // the last run with it
+	Reason   connector.Reason    `json:"reason,omitempty"` // the reason of the outcome
+	Detail   string              `json:"detail,omitempty"`
+	Erased   state.Erasure       `json:"values_erased,omitempty"` // why there is no diff
 }
 
 func (a *app) showStored(ctx context.Context, s *session.Session, plan state.Plan, limit int, p privacy) error {

@@ -201,7 +201,7 @@ func statusOf(a transport.Attempt) string {
 }
 
 // Webhook counts a request to the webhook endpoint.
-func (m *Metrics) Webhook(o server.Outcome) {
+func (m *Metrics) Webhook(o server.RequestOutcome) {
 	if m != nil {
 		m.webhooks.WithLabelValues(string(o)).Inc()
 	}

@@ -238,8 +238,8 @@ type By struct {
 	Role Role
 }
 
-// Outcome is the result of an act.
-type Outcome struct {
+// ActResult is the result of an act.
+type ActResult struct {
 	News      bool   // the very same was not done before
 	MandateID string // of the payer, after acts on findings; "" for none
 	Mandate   connector.Mandate
@@ -253,8 +253,8 @@ type Outcome struct {
 var ErrRole = errors.New("the role does not include this")
 
 // Perform performs the act for a person, with the reason in the audit log.
-func (p Proposal) Perform(ctx context.Context, by By) (Outcome, error) {
-	out := Outcome{News: true}
+func (p Proposal) Perform(ctx context.Context, by By) (ActResult, error) {
+	out := ActResult{News: true}
 	f, known := Acts[p.Act]
 	switch {
 	case !known || p.perform == nil:
@@ -269,10 +269,10 @@ func (p Proposal) Perform(ctx context.Context, by By) (Outcome, error) {
 }
 
 // Perform proposes an act, and performs it.
-func (a *Attention) Perform(ctx context.Context, d Decision, by By) (Outcome, error) {
+func (a *Attention) Perform(ctx context.Context, d Decision, by By) (ActResult, error) {
 	p, err := a.Propose(ctx, d)
 	if err != nil {
-		return Outcome{}, err
+		return ActResult{}, err
 	}
 	return p.Perform(ctx, by)
 }

@@ -124,7 +124,7 @@ var askings = map[connector.Act]struct {
 // proposeAsking notes whether a payer is asked for a mandate. Nothing is sent: the next plan shows what follows.
 func (a *Attention) proposeAsking(_ context.Context, p *Proposal) error {
 	id, of := p.Record, askings[p.Act]
-	p.perform = func(ctx context.Context, by syncer.Operator, out *Outcome) (err error) {
+	p.perform = func(ctx context.Context, by syncer.Operator, out *ActResult) (err error) {
 		if out.MandateID, err = a.mandateOf(ctx, id); err != nil {
 			return err
 		}

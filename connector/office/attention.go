@@ -47,7 +47,7 @@ func (a *Attention) proposeRetry(ctx context.Context, p *Proposal) error {
 		return ErrGivenUp
 	}
 	codes := strings.Join(connector.Map(told, func(t state.AttentionRow) string { return t.Reason }), " ")
-	p.perform = func(ctx context.Context, by syncer.Operator, out *Outcome) error {
+	p.perform = func(ctx context.Context, by syncer.Operator, out *ActResult) error {
 		return a.Ledger.Do(ctx, func(tx *state.Tx) error {
 			marked, before := 0, 0
 			if err := retry(tx, id, &marked, &before); err != nil {
@@ -123,7 +123,7 @@ func (a *Attention) proposeClose(ctx context.Context, p *Proposal) error {
 	if err != nil {
 		return err
 	}
-	p.perform = func(ctx context.Context, by syncer.Operator, out *Outcome) (err error) {
+	p.perform = func(ctx context.Context, by syncer.Operator, out *ActResult) (err error) {
 		out.MandateID = payer.MandateID
 		out.News, err = (&syncer.Syncer{Ledger: a.Ledger}).Close(ctx, payer, by)
 		return err
@@ -133,7 +133,7 @@ func (a *Attention) proposeClose(ctx context.Context, p *Proposal) error {
 
 // proposeCloseSubscription notes the webhook subscription's finding as known.
 func (a *Attention) proposeCloseSubscription(_ context.Context, p *Proposal) error {
-	p.perform = func(ctx context.Context, by syncer.Operator, out *Outcome) error {
+	p.perform = func(ctx context.Context, by syncer.Operator, out *ActResult) error {
 		return a.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
 			out.News, err = tx.CloseSubscription(state.Entry{Actor: by.Name, Action: "close subscription", Subject: Subscription,
 				Reason: by.Reason})
@@ -146,7 +146,7 @@ func (a *Attention) proposeCloseSubscription(_ context.Context, p *Proposal) err
 func (a *Attention) proposeGiveUp(ctx context.Context, p *Proposal) error {
 	id := p.Record
 	conn, err := a.Stored(ctx, id.Connection)
-	p.perform = func(ctx context.Context, by syncer.Operator, out *Outcome) (err error) {
+	p.perform = func(ctx context.Context, by syncer.Operator, out *ActResult) (err error) {
 		if out.News, err = a.Syncer.GiveUp(ctx, conn, id, by); err == nil {
 			out.MandateID, err = a.mandateOf(ctx, id)
 		}
@@ -157,7 +157,7 @@ func (a *Attention) proposeGiveUp(ctx context.Context, p *Proposal) error {
 
 func (a *Attention) proposeTakeUp(_ context.Context, p *Proposal) error {
 	id := p.Record
-	p.perform = func(ctx context.Context, by syncer.Operator, out *Outcome) (err error) {
+	p.perform = func(ctx context.Context, by syncer.Operator, out *ActResult) (err error) {
 		if out.News, err = a.Syncer.TakeUp(ctx, id, by); err == nil {
 			out.MandateID, err = a.mandateOf(ctx, id)
 		}

@@ -236,7 +236,7 @@ func (a *Attention) proposeLetters(_ context.Context, p *Proposal) error {
 		return desk.Stop(ctx, of.Record, of.Address, of.Until, entry(by, "stop letters"))
 	})
 	if p.Act == connector.ActAllowLetters {
-		p.perform = func(ctx context.Context, by syncer.Operator, out *Outcome) (err error) {
+		p.perform = func(ctx context.Context, by syncer.Operator, out *ActResult) (err error) {
 			out.Count, err = desk.Unstop(ctx, of.Record, of.Address, entry(by, "let letters go again"))
 			return err
 		}

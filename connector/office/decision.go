@@ -44,7 +44,7 @@ type Proposal struct {
 
 	second  bool // it rejects a second customer of a linked payer
 	holds   bool // it rejects the customer that carries the payer's number
-	perform func(context.Context, syncer.Operator, *Outcome) error
+	perform func(context.Context, syncer.Operator, *ActResult) error
 }
 
 // Successor is a record that may be a removed payer under a new number.
@@ -54,8 +54,8 @@ type Successor struct {
 }
 
 // noting returns a function to perform an act without an outcome.
-func noting(do func(context.Context, syncer.Operator) error) func(context.Context, syncer.Operator, *Outcome) error {
-	return func(ctx context.Context, by syncer.Operator, _ *Outcome) error { return do(ctx, by) }
+func noting(do func(context.Context, syncer.Operator) error) func(context.Context, syncer.Operator, *ActResult) error {
+	return func(ctx context.Context, by syncer.Operator, _ *ActResult) error { return do(ctx, by) }
 }
 
 // ErrNoDecision means an act is not handled here, or lacks an id.
@@ -211,7 +211,7 @@ func (a *Attention) proposeApart(_ context.Context, p *Proposal) error {
 		return ErrNoDecision
 	}
 	record, other := p.Record, p.Other.SourceID
-	p.perform = func(ctx context.Context, by syncer.Operator, out *Outcome) error {
+	p.perform = func(ctx context.Context, by syncer.Operator, out *ActResult) error {
 		return a.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
 			if out.News, err = tx.TellApart(record.Connection, record.SourceID, other); err != nil || !out.News {
 				return err

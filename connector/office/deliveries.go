@@ -98,7 +98,7 @@ func (a *Attention) proposeReplay(_ context.Context, p *Proposal) error {
 
 func (a *Attention) proposeCloseDelivery(_ context.Context, p *Proposal) error {
 	name := p.Delivery
-	p.perform = func(ctx context.Context, by syncer.Operator, out *Outcome) (err error) {
+	p.perform = func(ctx context.Context, by syncer.Operator, out *ActResult) (err error) {
 		before := false
 		out.Key, before, err = a.Deliveries.close(ctx, name, by)
 		out.News = !before
@@ -114,7 +114,7 @@ func (a *Attention) proposeSubscribe(_ context.Context, p *Proposal) error {
 	if a.Deliveries.Subscribe == nil {
 		return ErrNoWebhook
 	}
-	p.perform = func(ctx context.Context, by syncer.Operator, out *Outcome) (err error) {
+	p.perform = func(ctx context.Context, by syncer.Operator, out *ActResult) (err error) {
 		out.Says, err = a.Deliveries.Subscribe(ctx, by.Name)
 		return err
 	}

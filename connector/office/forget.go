@@ -126,7 +126,7 @@ func (a *Attention) proposeForget(ctx context.Context, p *Proposal) error {
 	case f.MandateHolds() && !p.Stays:
 		return ErrMandateHolds
 	}
-	p.perform = func(ctx context.Context, by syncer.Operator, out *Outcome) (err error) {
+	p.perform = func(ctx context.Context, by syncer.Operator, out *ActResult) (err error) {
 		out.Later, err = a.Ledger.Forget(ctx, id, aboutRecord(by, "forget payer", id))
 		return err
 	}
@@ -135,7 +135,7 @@ func (a *Attention) proposeForget(ctx context.Context, p *Proposal) error {
 
 func (a *Attention) proposeUnforget(_ context.Context, p *Proposal) error {
 	id := p.Record
-	p.perform = func(ctx context.Context, by syncer.Operator, out *Outcome) error {
+	p.perform = func(ctx context.Context, by syncer.Operator, out *ActResult) error {
 		err := a.Ledger.Unforget(ctx, id, aboutRecord(by, "unforget payer", id))
 		out.News = err == nil
 		return unless(err, state.ErrNotForgotten)

@@ -37,7 +37,7 @@ func (a *Attention) payerOf(ctx context.Context, p *Proposal) (state.Payer, erro
 // reason.
 func (a *Attention) proposeRequest(ctx context.Context, p *Proposal) error {
 	payer, err := a.payerOf(ctx, p)
-	p.perform = func(ctx context.Context, by syncer.Operator, out *Outcome) (err error) {
+	p.perform = func(ctx context.Context, by syncer.Operator, out *ActResult) (err error) {
 		out.Mandate, err = a.Mandates.Syncer.RequestLink(ctx, payer, by)
 		return err
 	}
@@ -53,7 +53,7 @@ func (a *Attention) proposeCancel(ctx context.Context, p *Proposal) error {
 	if err != nil {
 		return err
 	}
-	p.perform = func(ctx context.Context, by syncer.Operator, out *Outcome) error {
+	p.perform = func(ctx context.Context, by syncer.Operator, out *ActResult) error {
 		out.MandateID = payer.MandateID
 		return a.Mandates.Syncer.CancelMandate(ctx, a.Mandates.Billing, payer, by)
 	}
@@ -66,7 +66,7 @@ func (a *Attention) proposeReinstate(ctx context.Context, p *Proposal) error {
 	if err == nil && payer.MandateID == "" {
 		err = ErrNoMandate
 	}
-	p.perform = func(ctx context.Context, by syncer.Operator, out *Outcome) error {
+	p.perform = func(ctx context.Context, by syncer.Operator, out *ActResult) error {
 		out.MandateID = payer.MandateID
 		if err := a.Mandates.Syncer.ReinstateMandate(ctx, a.Mandates.Billing, payer, by); err != nil {
 			return err

@@ -93,7 +93,7 @@ func EachListed(ctx context.Context, ledger *state.Ledger, plan state.Plan, limi
 }
 
 // outcomeWords are the outcomes of changes as people read them.
-var outcomeWords = map[state.Outcome]string{
+var outcomeWords = map[state.ChangeOutcome]string{
 	state.OutcomeWaiting: "waiting to be sent", state.OutcomeSent: "sent", state.OutcomeUnchanged: "nothing to send",
 	state.OutcomeNoAnswer: "no answer yet",
 	state.OutcomeRefused:  "refused", state.OutcomeFailed: "failed", state.OutcomePutOff: "put off",
@@ -101,7 +101,7 @@ var outcomeWords = map[state.Outcome]string{
 }
 
 // OutcomeWord returns an outcome in words.
-func OutcomeWord(o state.Outcome) string { return outcomeWords[o] }
+func OutcomeWord(o state.ChangeOutcome) string { return outcomeWords[o] }
 
 // OutcomeOf describes the outcome of a plan's change, and names the other plan listing it now, if any.
 func OutcomeOf(plan state.Plan, c state.ListedChange) string {
@@ -124,7 +124,7 @@ func WhyOf(c state.PastChange) string {
 }
 
 // OutcomesOf describes the numbers of changes by outcome; "" for none.
-func OutcomesOf(counts map[state.Outcome]int) string {
+func OutcomesOf(counts map[state.ChangeOutcome]int) string {
 	var parts []string
 	for _, o := range state.Outcomes {
 		if n := counts[o]; n > 0 {

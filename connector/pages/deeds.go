@@ -74,7 +74,7 @@ var notes = map[connector.Act]string{
 }
 
 // noteOf describes the result of an act.
-func noteOf(v office.Preview, out office.Outcome) string {
+func noteOf(v office.Preview, out office.ActResult) string {
 	switch {
 	case v.Act == connector.ActReinstate:
 		return "The mandate is " + out.Mandate.Status.Label() + "."

@@ -93,7 +93,7 @@ func (v *visit) whyOf(c state.PastChange) string {
 	return office.WhyOf(c)
 }
 
-var outcomeChips = map[state.Outcome][2]string{
+var outcomeChips = map[state.ChangeOutcome][2]string{
 	state.OutcomeSent: {"✓", good}, state.OutcomeUnchanged: {"✓", good}, state.OutcomeNoAnswer: {"◷", waits},
 	state.OutcomeWaiting: {"◷", waits},
 	state.OutcomePutOff:  {"◷", waits}, state.OutcomeRefused: {"✕", stopped}, state.OutcomeFailed: {"✕", stopped},
@@ -101,7 +101,7 @@ var outcomeChips = map[state.Outcome][2]string{
 }
 
 // outcomeChip returns the chip of a change's outcome.
-func outcomeChip(o state.Outcome) chip {
+func outcomeChip(o state.ChangeOutcome) chip {
 	word := []rune(office.OutcomeWord(o))
 	word[0] += 'A' - 'a'
 	return chip{outcomeChips[o][0], string(word), outcomeChips[o][1]}

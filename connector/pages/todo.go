@@ -303,7 +303,7 @@ var settling = map[string]connector.Act{"retry": connector.ActRetry, "close": co
 
 // actDone is the result of an act on one payer.
 type actDone struct {
-	office.Outcome
+	office.ActResult
 	err error // an answer about the payer
 }
 

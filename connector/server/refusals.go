@@ -26,7 +26,7 @@ type Refusals struct {
 // refusal is the key of a counter.
 type refusal struct {
 	day     string // in UTC
-	outcome Outcome
+	outcome RequestOutcome
 }
 
 type counted struct {
@@ -35,7 +35,7 @@ type counted struct {
 }
 
 // Count takes note of how a request to the webhook ended at a time.
-func (r *Refusals) Count(o Outcome, at time.Time) {
+func (r *Refusals) Count(o RequestOutcome, at time.Time) {
 	if o != Accepted && o != Repeated && o != NotReady {
 		r.add(refusal{at.UTC().Format(time.DateOnly), o}, counted{1, at, at})
 	}

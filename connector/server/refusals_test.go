@@ -138,7 +138,7 @@ func TestTheLedgerKnowsEveryReasonToRefuse(t *testing.T) {
 	e, r := refusing(t)
 	want := map[string]int{}
 	for _, o := range Outcomes() {
-		if !slices.Contains([]Outcome{Accepted, Repeated, NotReady}, o) {
+		if !slices.Contains([]RequestOutcome{Accepted, Repeated, NotReady}, o) {
 			r.Count(o, noon)
 			want["2026-11-20 "+string(o)] = 1
 		}

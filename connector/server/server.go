@@ -82,33 +82,33 @@ type Keys struct {
 	Unknown  bool                // the service may sign with another secret, not known here yet
 }
 
-// Outcome says how one request to the webhook ended.
-type Outcome string
+// RequestOutcome says how one request to the webhook ended.
+type RequestOutcome string
 
 // The outcomes, each with its answer.
 const (
-	Accepted Outcome = "accepted" // 200: durable in the inbox
+	Accepted RequestOutcome = "accepted" // 200: durable in the inbox
 	// 200: the inbox has it already, and its customer is looked at once more
-	Repeated        Outcome = "repeated"
-	WrongPath       Outcome = "wrong_path"          // 404: on the webhook's listener, and at no path of it
-	WrongMethod     Outcome = "wrong_method"        // 405
-	TooMany         Outcome = "too_many"            // 429
-	WrongEncoding   Outcome = "wrong_encoding"      // 415: compressed
-	WrongType       Outcome = "wrong_type"          // 415: not JSON
-	TooLarge        Outcome = "too_large"           // 413: above Config.MaxBody
-	BrokenOff       Outcome = "broken_off"          // 400, or 408 if it was too slow: the body did not arrive whole
-	SignatureFailed Outcome = "signature_failed"    // 401
-	KeyFailed       Outcome = "delivery_key_failed" // 401: it carries no delivery key, or another
+	Repeated        RequestOutcome = "repeated"
+	WrongPath       RequestOutcome = "wrong_path"          // 404: on the webhook's listener, and at no path of it
+	WrongMethod     RequestOutcome = "wrong_method"        // 405
+	TooMany         RequestOutcome = "too_many"            // 429
+	WrongEncoding   RequestOutcome = "wrong_encoding"      // 415: compressed
+	WrongType       RequestOutcome = "wrong_type"          // 415: not JSON
+	TooLarge        RequestOutcome = "too_large"           // 413: above Config.MaxBody
+	BrokenOff       RequestOutcome = "broken_off"          // 400, or 408 if it was too slow: the body did not arrive whole
+	SignatureFailed RequestOutcome = "signature_failed"    // 401
+	KeyFailed       RequestOutcome = "delivery_key_failed" // 401: it carries no delivery key, or another
 	// 503: no secret fits, while the service may have another; nothing is lost if it is sent again
-	SecretUnknown Outcome = "secret_unknown"
+	SecretUnknown RequestOutcome = "secret_unknown"
 	// 503: too many large bodies are being read; nothing is lost if it is sent again
-	Busy      Outcome = "busy"
-	NotStored Outcome = "not_stored" // 503: the ledger did not take it; nothing is lost if it is sent again
-	Panicked  Outcome = "panicked"   // 500
-	NotReady  Outcome = "not_ready"  // 503 on ReadyPath, not on the webhook
+	Busy      RequestOutcome = "busy"
+	NotStored RequestOutcome = "not_stored" // 503: the ledger did not take it; nothing is lost if it is sent again
+	Panicked  RequestOutcome = "panicked"   // 500
+	NotReady  RequestOutcome = "not_ready"  // 503 on ReadyPath, not on the webhook
 )
 
-var statuses = map[Outcome]int{
+var statuses = map[RequestOutcome]int{
 	Accepted: http.StatusOK, Repeated: http.StatusOK,
 	WrongPath: http.StatusNotFound, WrongMethod: http.StatusMethodNotAllowed, TooMany: http.StatusTooManyRequests,
 	WrongEncoding: http.StatusUnsupportedMediaType, WrongType: http.StatusUnsupportedMediaType,
@@ -120,12 +120,12 @@ var statuses = map[Outcome]int{
 }
 
 // Outcomes returns every outcome there is.
-func Outcomes() []Outcome { return slices.Sorted(maps.Keys(statuses)) }
+func Outcomes() []RequestOutcome { return slices.Sorted(maps.Keys(statuses)) }
 
 // Event is the server's report of one request. It holds nothing of the body or the headers except the name of
 // a stored delivery.
 type Event struct {
-	Outcome Outcome
+	Outcome RequestOutcome
 	Client  netip.Prefix         // the sender's /24 or /64; invalid if unknown
 	Key     string               // delivery key; "" when nothing was stored
 	Type    string               // event type; "" when nothing was stored or none is given

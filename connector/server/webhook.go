@@ -38,7 +38,7 @@ const (
 
 // tooSlow is readBody's outcome for a body that did not arrive in time. It is reported as BrokenOff, and
 // answered with 408 instead of 400.
-const tooSlow Outcome = "too_slow"
+const tooSlow RequestOutcome = "too_slow"
 
 // serveWebhook answers one request with a status and no body, and reports it.
 func (s *Server) serveWebhook(w http.ResponseWriter, r *http.Request) {
@@ -67,7 +67,7 @@ func (s *Server) serveWebhook(w http.ResponseWriter, r *http.Request) {
 
 // refused reports whether a request ended because of what it is, and not because
 // of how we are.
-func refused(o Outcome) bool { return statuses[o]/100 == 4 }
+func refused(o RequestOutcome) bool { return statuses[o]/100 == 4 }
 
 // receive does everything to a request but answer it: the cheap refusals first,
 // then the signature over the raw bytes, and only then a look at what they say.
@@ -115,7 +115,7 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request) Event {
 // held checks a request against the keys. If they do not fit, it reads the keys anew and checks once more: a
 // secret is stored before any other request to the service, so a new one is there by then. Only one failing
 // request at a time reads the keys.
-func (s *Server) held(ctx context.Context, refusal Outcome, against func(Keys) error) (Outcome, error) {
+func (s *Server) held(ctx context.Context, refusal RequestOutcome, against func(Keys) error) (RequestOutcome, error) {
 	keys, err := s.current(ctx)
 	if err != nil {
 		return NotStored, err
@@ -171,7 +171,7 @@ func (s *Server) hold(keys Keys) *Keys {
 }
 
 // notHeld answers a request whose signature fits no key.
-func notHeld(w http.ResponseWriter, refusal Outcome, err error) Event {
+func notHeld(w http.ResponseWriter, refusal RequestOutcome, err error) Event {
 	if statuses[refusal] == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", retryAfter)
 	}
@@ -191,7 +191,7 @@ func compressed(h http.Header) bool {
 
 // readBody reads a body whole. The small ones, as deliveries are, wait for nothing;
 // so many large ones at a time are held in memory, until done is called.
-func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (body []byte, done func(), refusal Outcome) {
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (body []byte, done func(), refusal RequestOutcome) {
 	done = func() {}
 	if r.ContentLength > int64(s.cfg.MaxBody) {
 		return nil, done, TooLarge

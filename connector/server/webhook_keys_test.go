@@ -20,7 +20,7 @@ func TestADeliveryKeyIsAskedForBesideTheSignatureAndNeverInsteadOfIt(t *testing.
 		name, key string
 		signed    bool
 		status    int
-		outcome   Outcome
+		outcome   RequestOutcome
 	}{
 		{"both", key, true, 200, Accepted},
 		{"no key", "", true, 401, KeyFailed},
@@ -68,7 +68,7 @@ func TestADeliveryThatFitsNoSecretIsHeldAgainstThoseThatThereAreByNow(t *testing
 		err     error
 		reads   int
 		status  int
-		outcome Outcome
+		outcome RequestOutcome
 	}{
 		{"the secret that was known", hookNew, keysOf(t, true, hookNew), nil, 0, 200, Accepted},
 		{"one that came meanwhile", drawn, keysOf(t, false, drawn, hookNew), nil, 1, 200, Accepted},

@@ -218,7 +218,7 @@ func TestWhatIsNotADeliveryIsRefusedAndLeavesNothing(t *testing.T) {
 		name    string
 		request func() *http.Request
 		status  int
-		outcome Outcome
+		outcome RequestOutcome
 	}{
 		{"forged", func() *http.Request {
 			return with(delivery(sampleBody), "X-Signature", mac("some-other-secret-of-theirs", sampleBody))
