@@ -117,7 +117,7 @@ type Source struct {
 	base   *url.URL // of the company
 	caller accounting.Caller
 	prover accounting.Prover // for the source's company
-	writes accounting.Caller // of a Writer: it repeats nothing
+	writes accounting.Caller // of a PaymentMethodWriter: it repeats nothing
 	now    func() time.Time
 	fields []connector.Field
 }

@@ -15,9 +15,9 @@ import (
 	"payersync/connector/transport"
 )
 
-// WriteConfig names the payment method for customers with an active mandate. QuickBooks then proposes it on
+// PaymentMethodConfig names the payment method for customers with an active mandate. QuickBooks then proposes it on
 // their invoices. The methods must exist.
-type WriteConfig struct {
+type PaymentMethodConfig struct {
 	PaymentMethod string `yaml:"payment_method" jsonschema_description:"The payment method of customers whose mandate is active, by its name or id. It is there already."`
 
 	// Otherwise is used if a customer had no method before ours: QuickBooks has no documented way to remove
@@ -25,16 +25,16 @@ type WriteConfig struct {
 	Otherwise string `yaml:"otherwise,omitempty" jsonschema_description:"The payment method that a customer gets whose mandate ends, and who had none before. Left out, it keeps ours, and a person is told."`
 }
 
-// Writer sets the preferred payment method of customers.
-type Writer struct {
+// PaymentMethodWriter sets the preferred payment method of customers.
+type PaymentMethodWriter struct {
 	source *Source
-	config WriteConfig
+	config PaymentMethodConfig
 	ids    map[string]string // of the configured methods, once they are known
 }
 
 // NewWriter returns a writer to the company of a source. It sends nothing. Its errors begin with the wrong
 // key of w.
-func NewWriter(c Config, w WriteConfig, d Deps) (*Writer, error) {
+func NewWriter(c Config, w PaymentMethodConfig, d Deps) (*PaymentMethodWriter, error) {
 	w.PaymentMethod, w.Otherwise = strings.TrimSpace(w.PaymentMethod), strings.TrimSpace(w.Otherwise)
 	switch {
 	case w.PaymentMethod == "":
@@ -48,26 +48,26 @@ func NewWriter(c Config, w WriteConfig, d Deps) (*Writer, error) {
 	}
 	once := func(r *http.Request) (*http.Response, error) { return d.HTTP.Do(r, transport.Never) }
 	s.writes = accounting.Caller{System: "QuickBooks", Send: once, Token: d.Token, Limiter: d.Limiter}
-	return &Writer{source: s, config: w}, nil
+	return &PaymentMethodWriter{source: s, config: w}, nil
 }
 
 // Setup names the payment method.
-func (w *Writer) Setup() string {
+func (w *PaymentMethodWriter) Setup() string {
 	return fmt.Sprintf("quickbooks %s payment method %q", w.source.config.Company, w.config.PaymentMethod)
 }
 
 // Written returns the fields of a record that change with it.
-func (w *Writer) Written() []connector.WrittenPart {
+func (w *PaymentMethodWriter) Written() []connector.WrittenPart {
 	return []connector.WrittenPart{{Field: "PaymentMethodRef"}, {Field: "SyncToken"}}
 }
 
 // Says is active: a customer has the method or has another.
-func (w *Writer) Says() []connector.Standing {
+func (w *PaymentMethodWriter) Says() []connector.Standing {
 	return []connector.Standing{connector.StandingActive}
 }
 
 // Value is the id of the payment method: ours, or the earlier one.
-func (w *Writer) Value(to connector.Standing, earlier string) string {
+func (w *PaymentMethodWriter) Value(to connector.Standing, earlier string) string {
 	ours := w.ids[w.config.PaymentMethod]
 	switch {
 	case to == connector.StandingActive:
@@ -79,7 +79,7 @@ func (w *Writer) Value(to connector.Standing, earlier string) string {
 }
 
 // methods finds the ids of the configured payment methods. None is ever made.
-func (w *Writer) methods(ctx context.Context) error {
+func (w *PaymentMethodWriter) methods(ctx context.Context) error {
 	if w.ids != nil {
 		return nil
 	}
@@ -132,7 +132,7 @@ type customer struct {
 }
 
 // Read returns the customers' payment methods, with the number of their last edit.
-func (w *Writer) Read(ctx context.Context, sourceIDs []string) (map[string]connector.WrittenField, error) {
+func (w *PaymentMethodWriter) Read(ctx context.Context, sourceIDs []string) (map[string]connector.WrittenField, error) {
 	if err := w.methods(ctx); err != nil {
 		return nil, err
 	}
@@ -178,7 +178,7 @@ type reference struct {
 }
 
 // Freeze returns the body.
-func (w *Writer) Freeze(wr connector.Write) ([]byte, error) {
+func (w *PaymentMethodWriter) Freeze(wr connector.Write) ([]byte, error) {
 	if wr.SourceID == "" || wr.Field.Version == "" {
 		return nil, errors.New("a customer without id and SyncToken is not written to")
 	}
@@ -187,7 +187,7 @@ func (w *Writer) Freeze(wr connector.Write) ([]byte, error) {
 
 // Send posts the body. QuickBooks answers the same requestid with the same answer, and refuses any SyncToken
 // but the newest.
-func (w *Writer) Send(ctx context.Context, id string, frozen []byte) error {
+func (w *PaymentMethodWriter) Send(ctx context.Context, id string, frozen []byte) error {
 	var c change
 	if err := json.Unmarshal(frozen, &c); err != nil {
 		return fmt.Errorf("%w: %w", connector.ErrNotWritten, err)
@@ -231,7 +231,7 @@ func (w *Writer) Send(ctx context.Context, id string, frozen []byte) error {
 }
 
 // judge returns the error of an answer to a write.
-func (w *Writer) judge(ctx context.Context, op string, got accounting.Answer) error {
+func (w *PaymentMethodWriter) judge(ctx context.Context, op string, got accounting.Answer) error {
 	err := w.source.judge(ctx, ask{op: op}, got)
 	f := faultOf(got.Body)
 	switch {
@@ -248,7 +248,7 @@ func (w *Writer) judge(ctx context.Context, op string, got accounting.Answer) er
 }
 
 // Probe tests the steps of a write without writing: the payment methods.
-func (w *Writer) Probe(ctx context.Context) accounting.Probe {
+func (w *PaymentMethodWriter) Probe(ctx context.Context) accounting.Probe {
 	if err := w.methods(ctx); err != nil {
 		return accounting.Probe{Name: "write-back", Detail: err.Error()}
 	}

@@ -12,7 +12,7 @@ import (
 	"payersync/connector/transport"
 )
 
-func (b *books) writer(t testing.TB, c quickbooks.WriteConfig) *quickbooks.Writer {
+func (b *books) writer(t testing.TB, c quickbooks.PaymentMethodConfig) *quickbooks.PaymentMethodWriter {
 	t.Helper()
 	w, err := quickbooks.NewWriter(quickbooks.Config{Company: quickbookstest.Realm}, c, quickbooks.Deps{
 		HTTP: transport.New(transport.Options{Base: b.Server, Retries: -1, Now: b.now}), Token: b.Server, Limiter: &b.limiter,
@@ -25,7 +25,7 @@ func (b *books) writer(t testing.TB, c quickbooks.WriteConfig) *quickbooks.Write
 }
 
 // set makes a customer say a standing; earlier is what it had before ours.
-func set(t testing.TB, w *quickbooks.Writer, id string, to connector.Standing, earlier string) error {
+func set(t testing.TB, w *quickbooks.PaymentMethodWriter, id string, to connector.Standing, earlier string) error {
 	t.Helper()
 	held, err := w.Read(t.Context(), []string{id})
 	if err != nil {
@@ -50,7 +50,7 @@ func (b *books) method(id string) string {
 func TestCustomersGetOurPaymentMethodAndTheirOwnBack(t *testing.T) {
 	t.Parallel()
 	b := open(t, 4, quickbooks.Config{})
-	w := b.writer(t, quickbooks.WriteConfig{PaymentMethod: "Direct Debit"})
+	w := b.writer(t, quickbooks.PaymentMethodConfig{PaymentMethod: "Direct Debit"})
 	if p := w.Probe(t.Context()); p.OK || !strings.Contains(p.Detail, "Direct Debit") {
 		t.Errorf("a method that is not there: %+v", p)
 	}
@@ -74,7 +74,7 @@ func TestCustomersGetOurPaymentMethodAndTheirOwnBack(t *testing.T) {
 		!strings.Contains(refused.Why, "otherwise") || b.method("2") != "Direct Debit" {
 		t.Errorf("a customer who had none: %v", err)
 	}
-	other := b.writer(t, quickbooks.WriteConfig{PaymentMethod: "Direct Debit", Otherwise: "Cash"})
+	other := b.writer(t, quickbooks.PaymentMethodConfig{PaymentMethod: "Direct Debit", Otherwise: "Cash"})
 	if err := set(t, other, "2", connector.StandingNone, ""); err != nil || b.method("2") != "Cash" {
 		t.Errorf("it has %q, %v", b.method("2"), err)
 	}
@@ -98,7 +98,7 @@ func TestAStaleSyncTokenIsNotOurs(t *testing.T) {
 	t.Parallel()
 	b := open(t, 1, quickbooks.Config{})
 	b.AddPaymentMethod("Direct Debit")
-	w := b.writer(t, quickbooks.WriteConfig{PaymentMethod: "Direct Debit"})
+	w := b.writer(t, quickbooks.PaymentMethodConfig{PaymentMethod: "Direct Debit"})
 	b.BeforePost(func(c *quickbookstest.Customer) { c.SyncToken = "77" })
 	if err := set(t, w, "1", connector.StandingActive, ""); !errors.Is(err, connector.ErrStale) || b.Posts() != 0 {
 		t.Errorf("got %v after %d updates", err, b.Posts())
@@ -110,7 +110,7 @@ func TestOurWritesComeBackUnchangedButForOurs(t *testing.T) {
 	t.Parallel()
 	b := open(t, 1, quickbooks.Config{})
 	b.AddPaymentMethod("Direct Debit")
-	w := b.writer(t, quickbooks.WriteConfig{PaymentMethod: "Direct Debit"})
+	w := b.writer(t, quickbooks.PaymentMethodConfig{PaymentMethod: "Direct Debit"})
 	hash := func() string {
 		for page, err := range b.source.Customers(t.Context(), b.now().Add(-48*3600e9)) {
 			if err != nil {
@@ -141,7 +141,7 @@ func TestQuickBooksTroublesSayWhetherAnythingWasWritten(t *testing.T) {
 	} {
 		b := open(t, 1, quickbooks.Config{})
 		b.AddPaymentMethod("Direct Debit")
-		w := b.writer(t, quickbooks.WriteConfig{PaymentMethod: "Direct Debit"})
+		w := b.writer(t, quickbooks.PaymentMethodConfig{PaymentMethod: "Direct Debit"})
 		held, err := w.Read(t.Context(), []string{"1"})
 		if err != nil {
 			t.Fatal(err)
@@ -173,7 +173,7 @@ func TestOurUpdateHasIntuitsOwnProperties(t *testing.T) {
 	properties := intuit(t).properties("Customer")
 	b := open(t, 1, quickbooks.Config{})
 	b.AddPaymentMethod("Direct Debit")
-	w := b.writer(t, quickbooks.WriteConfig{PaymentMethod: "Direct Debit"})
+	w := b.writer(t, quickbooks.PaymentMethodConfig{PaymentMethod: "Direct Debit"})
 	if _, err := w.Read(t.Context(), []string{"1"}); err != nil {
 		t.Fatal(err)
 	}

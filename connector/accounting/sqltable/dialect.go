@@ -66,7 +66,7 @@ func (d dialect) name(parts ...string) string {
 	return strings.Join(quoted, ".")
 }
 
-// connectSQLite opens a file for reading only, unless it is a Writer's; it waits for other writers.
+// connectSQLite opens a file for reading only, unless it is a ColumnWriter's; it waits for other writers.
 func connectSQLite(c Config) (*sql.DB, error) {
 	path, err := c.Within.Resolve(c.Path)
 	if err == nil {

@@ -73,7 +73,7 @@ type Config struct {
 	// Within is the folder that must contain a SQLite file.
 	Within connector.Within `yaml:"-" json:"-"`
 
-	// Writes marks the connection of a Writer, with permission to change data.
+	// Writes marks the connection of a ColumnWriter, with permission to change data.
 	Writes bool `yaml:"-" json:"-"`
 }
 

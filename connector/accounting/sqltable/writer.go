@@ -15,9 +15,9 @@ import (
 	"payersync/connector/accounting"
 )
 
-// WriteConfig names the column and row to write, and the user for it. The reading user is another one,
+// ColumnConfig names the column and row to write, and the user for it. The reading user is another one,
 // without permission to write.
-type WriteConfig struct {
+type ColumnConfig struct {
 	User     string           `yaml:"user,omitempty" jsonschema_description:"For servers: a user of its own who may change that column and nothing else."`
 	Password connector.Secret `yaml:"password,omitempty" jsonschema_description:"env:NAME or file:PATH."`
 
@@ -36,10 +36,10 @@ var (
 	quoted    = regexp.MustCompile("'[^']*'|\"[^\"]*\"|`[^`]*`")
 )
 
-// Writer writes one column of the rows of a table.
-type Writer struct {
+// ColumnWriter writes one column of the rows of a table.
+type ColumnWriter struct {
 	source *Source // as whom it is written
-	config WriteConfig
+	config ColumnConfig
 	column string
 	update string // with the driver's own marks
 	read   string
@@ -47,7 +47,7 @@ type Writer struct {
 
 // NewWriter returns a writer to the database of a source. It does not connect. Its errors begin with the
 // wrong key of w.
-func NewWriter(c Config, w WriteConfig) (*Writer, error) {
+func NewWriter(c Config, w ColumnConfig) (*ColumnWriter, error) {
 	d, ok := dialects[c.Driver]
 	switch {
 	case !ok:
@@ -61,7 +61,7 @@ func NewWriter(c Config, w WriteConfig) (*Writer, error) {
 	case len(c.ID) > 1:
 		return nil, fmt.Errorf("statement: rows are known by %d columns together, and :id stands for one; give the source one id column", len(c.ID))
 	}
-	out := &Writer{config: w}
+	out := &ColumnWriter{config: w}
 	statement, read := plainStatement(w.Statement), plainStatement(w.Read)
 	parts := oneUpdate.FindStringSubmatch(statement)
 	switch bare := quoted.ReplaceAllString(statement, "''"); {
@@ -139,21 +139,21 @@ func (d dialect) mark(n int) string {
 }
 
 // Setup names the column.
-func (w *Writer) Setup() string {
+func (w *ColumnWriter) Setup() string {
 	return fmt.Sprintf("sql %s %s %s %s", w.source.config.Driver, w.source.place(), w.source.config.Database,
 		plainStatement(w.config.Statement))
 }
 
 // Written returns the field set by the statement.
-func (w *Writer) Written() []connector.WrittenPart {
+func (w *ColumnWriter) Written() []connector.WrittenPart {
 	return []connector.WrittenPart{{Field: w.column}}
 }
 
 // Says are all standings.
-func (w *Writer) Says() []connector.Standing { return connector.Standings }
+func (w *ColumnWriter) Says() []connector.Standing { return connector.Standings }
 
 // Value is the standing itself.
-func (w *Writer) Value(to connector.Standing, _ string) string { return string(to) }
+func (w *ColumnWriter) Value(to connector.Standing, _ string) string { return string(to) }
 
 // update is a frozen write.
 type update struct {
@@ -163,12 +163,12 @@ type update struct {
 }
 
 // Freeze returns the write, with the column's former value.
-func (w *Writer) Freeze(wr connector.Write) ([]byte, error) {
+func (w *ColumnWriter) Freeze(wr connector.Write) ([]byte, error) {
 	return json.Marshal(update{wr.SourceID, wr.Field.Value, wr.Value})
 }
 
 // Read returns the column's value.
-func (w *Writer) Read(ctx context.Context, ids []string) (map[string]connector.WrittenField, error) {
+func (w *ColumnWriter) Read(ctx context.Context, ids []string) (map[string]connector.WrittenField, error) {
 	out := map[string]connector.WrittenField{}
 	err := w.within(ctx, func(tx *sql.Tx) error {
 		for _, id := range ids {
@@ -186,7 +186,7 @@ func (w *Writer) Read(ctx context.Context, ids []string) (map[string]connector.W
 }
 
 // one reads the column of one row; false for no row.
-func (w *Writer) one(ctx context.Context, tx *sql.Tx, id string) (f connector.WrittenField, is bool, err error) {
+func (w *ColumnWriter) one(ctx context.Context, tx *sql.Tx, id string) (f connector.WrittenField, is bool, err error) {
 	rows, err := tx.QueryContext(ctx, w.read, id)
 	if err != nil {
 		return f, false, w.source.failure(ctx, err)
@@ -210,7 +210,7 @@ func (w *Writer) one(ctx context.Context, tx *sql.Tx, id string) (f connector.Wr
 var errRolledBack = errors.New("rolled back")
 
 // Send makes the update, if the column's value is unchanged since the read and exactly one row is touched.
-func (w *Writer) Send(ctx context.Context, _ string, frozen []byte) error {
+func (w *ColumnWriter) Send(ctx context.Context, _ string, frozen []byte) error {
 	var u update
 	if err := json.Unmarshal(frozen, &u); err != nil {
 		return fmt.Errorf("%w: %w", connector.ErrNotWritten, err)
@@ -254,7 +254,7 @@ func (w *Writer) Send(ctx context.Context, _ string, frozen []byte) error {
 }
 
 // within calls do in one transaction, and commits it if write is set and do succeeds.
-func (w *Writer) within(ctx context.Context, do func(*sql.Tx) error, write bool) error {
+func (w *ColumnWriter) within(ctx context.Context, do func(*sql.Tx) error, write bool) error {
 	s := w.source
 	if err := s.lookAtFile(); err != nil {
 		return err
@@ -284,7 +284,7 @@ func (w *Writer) within(ctx context.Context, do func(*sql.Tx) error, write bool)
 
 // Probe tests the steps of a write, and writes nothing: the user, and the statement in a transaction with a
 // rollback.
-func (w *Writer) Probe(ctx context.Context) accounting.Probe {
+func (w *ColumnWriter) Probe(ctx context.Context) accounting.Probe {
 	err := w.within(ctx, func(tx *sql.Tx) error {
 		return connector.Each([]string{w.update, w.read},
 			func(statement string) error { return w.prepares(ctx, tx, statement) })
@@ -295,7 +295,7 @@ func (w *Writer) Probe(ctx context.Context) accounting.Probe {
 	return accounting.Probe{Name: "write-back", OK: true, Detail: "the statement can be prepared; it sets " + w.column}
 }
 
-func (w *Writer) prepares(ctx context.Context, tx *sql.Tx, statement string) error {
+func (w *ColumnWriter) prepares(ctx context.Context, tx *sql.Tx, statement string) error {
 	stmt, err := tx.PrepareContext(ctx, statement)
 	if err != nil {
 		return w.source.failure(ctx, err)

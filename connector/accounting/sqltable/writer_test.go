@@ -22,32 +22,32 @@ func TestStatementsThatAreNotOneUpdateOfOneColumnAreRefused(t *testing.T) {
 	const good = "UPDATE customers SET dd = :status WHERE no = :id"
 	for _, tt := range []struct {
 		config sqltable.Config
-		write  sqltable.WriteConfig
+		write  sqltable.ColumnConfig
 		key    string
 	}{
-		{lite, sqltable.WriteConfig{Statement: good}, ""},
-		{lite, sqltable.WriteConfig{Statement: " update \"my customers\" set \"dd status\" = :status where no = :id and kind = ':status; --' ;"}, "statement"}, // a name with a blank
-		{lite, sqltable.WriteConfig{Statement: "update customers set \"dd status\" = :status where no = :id and kind = ':status; --' ;"}, ""},
-		{lite, sqltable.WriteConfig{Statement: good, Read: "SELECT dd FROM customers WHERE no = :id"}, ""},
-		{lite, sqltable.WriteConfig{Statement: ""}, "statement"},
-		{lite, sqltable.WriteConfig{Statement: "DELETE FROM customers WHERE no = :id"}, "statement"},
-		{lite, sqltable.WriteConfig{Statement: good + "; DROP TABLE customers"}, "statement"},
-		{lite, sqltable.WriteConfig{Statement: good + " -- and all"}, "statement"},
-		{lite, sqltable.WriteConfig{Statement: "UPDATE customers SET dd = :status"}, "statement"},
-		{lite, sqltable.WriteConfig{Statement: "UPDATE customers SET dd = :status WHERE no = 'x'"}, "statement"},
-		{lite, sqltable.WriteConfig{Statement: "UPDATE customers SET dd = :status WHERE no = ':id'"}, "statement"},
-		{lite, sqltable.WriteConfig{Statement: "UPDATE customers SET dd = 'active' WHERE no = :id"}, "statement"},
-		{lite, sqltable.WriteConfig{Statement: "UPDATE customers SET dd = :status, name = '' WHERE no = :id"}, "statement"},
-		{lite, sqltable.WriteConfig{Statement: "UPDATE customers SET dd = :status WHERE no = :id OR dd = :status"},
+		{lite, sqltable.ColumnConfig{Statement: good}, ""},
+		{lite, sqltable.ColumnConfig{Statement: " update \"my customers\" set \"dd status\" = :status where no = :id and kind = ':status; --' ;"}, "statement"}, // a name with a blank
+		{lite, sqltable.ColumnConfig{Statement: "update customers set \"dd status\" = :status where no = :id and kind = ':status; --' ;"}, ""},
+		{lite, sqltable.ColumnConfig{Statement: good, Read: "SELECT dd FROM customers WHERE no = :id"}, ""},
+		{lite, sqltable.ColumnConfig{Statement: ""}, "statement"},
+		{lite, sqltable.ColumnConfig{Statement: "DELETE FROM customers WHERE no = :id"}, "statement"},
+		{lite, sqltable.ColumnConfig{Statement: good + "; DROP TABLE customers"}, "statement"},
+		{lite, sqltable.ColumnConfig{Statement: good + " -- and all"}, "statement"},
+		{lite, sqltable.ColumnConfig{Statement: "UPDATE customers SET dd = :status"}, "statement"},
+		{lite, sqltable.ColumnConfig{Statement: "UPDATE customers SET dd = :status WHERE no = 'x'"}, "statement"},
+		{lite, sqltable.ColumnConfig{Statement: "UPDATE customers SET dd = :status WHERE no = ':id'"}, "statement"},
+		{lite, sqltable.ColumnConfig{Statement: "UPDATE customers SET dd = 'active' WHERE no = :id"}, "statement"},
+		{lite, sqltable.ColumnConfig{Statement: "UPDATE customers SET dd = :status, name = '' WHERE no = :id"}, "statement"},
+		{lite, sqltable.ColumnConfig{Statement: "UPDATE customers SET dd = :status WHERE no = :id OR dd = :status"},
 			"statement"},
-		{lite, sqltable.WriteConfig{Statement: good, Read: "UPDATE customers SET dd = '' WHERE no = :id"}, "read"},
-		{lite, sqltable.WriteConfig{Statement: good, Read: "SELECT dd FROM customers"}, "read"},
-		{lite, sqltable.WriteConfig{Statement: good, User: "writer"}, "user"},
-		{server, sqltable.WriteConfig{Statement: good}, "user"},
-		{server, sqltable.WriteConfig{Statement: good, User: "reader"}, "user"},
-		{server, sqltable.WriteConfig{Statement: good, User: "writer"}, ""},
+		{lite, sqltable.ColumnConfig{Statement: good, Read: "UPDATE customers SET dd = '' WHERE no = :id"}, "read"},
+		{lite, sqltable.ColumnConfig{Statement: good, Read: "SELECT dd FROM customers"}, "read"},
+		{lite, sqltable.ColumnConfig{Statement: good, User: "writer"}, "user"},
+		{server, sqltable.ColumnConfig{Statement: good}, "user"},
+		{server, sqltable.ColumnConfig{Statement: good, User: "reader"}, "user"},
+		{server, sqltable.ColumnConfig{Statement: good, User: "writer"}, ""},
 		{sqltable.Config{Driver: "sqlite", Path: "b", Table: "c", ID: []string{"a", "b"}},
-			sqltable.WriteConfig{Statement: good}, "statement"},
+			sqltable.ColumnConfig{Statement: good}, "statement"},
 	} {
 		_, err := sqltable.NewWriter(tt.config, tt.write)
 		if tt.key == "" && err != nil || tt.key != "" && (err == nil || !strings.HasPrefix(err.Error(), tt.key+": ")) {
@@ -60,7 +60,7 @@ func TestStatementsThatAreNotOneUpdateOfOneColumnAreRefused(t *testing.T) {
 type column struct {
 	t      testing.TB
 	db     *sql.DB
-	writer *sqltable.Writer
+	writer *sqltable.ColumnWriter
 }
 
 const rows = "CREATE TABLE customers (no %s PRIMARY KEY, name VARCHAR(40) NOT NULL, dd VARCHAR(20))"
@@ -69,7 +69,7 @@ const rows = "CREATE TABLE customers (no %s PRIMARY KEY, name VARCHAR(40) NOT NU
 func columns(t *testing.T, test func(*testing.T, *column)) {
 	t.Run("sqlite", func(t *testing.T) {
 		db, c := sqliteBook(t)
-		test(t, newColumn(t, db, c, sqltable.WriteConfig{}))
+		test(t, newColumn(t, db, c, sqltable.ColumnConfig{}))
 	})
 	t.Run("postgres", func(t *testing.T) {
 		db, c := postgres.database(t)
@@ -77,7 +77,7 @@ func columns(t *testing.T, test func(*testing.T, *column)) {
 		execute(t, db, "CREATE ROLE writer_"+c.Database+" LOGIN PASSWORD 'writes-one-column'")
 		execute(t, db, "GRANT SELECT (no, dd), UPDATE (dd) ON customers TO writer_"+c.Database)
 		test(t, newColumn(t, db, c,
-			sqltable.WriteConfig{User: "writer_" + c.Database, Password: connector.NewSecret("writes-one-column")}))
+			sqltable.ColumnConfig{User: "writer_" + c.Database, Password: connector.NewSecret("writes-one-column")}))
 	})
 	t.Run("mysql", func(t *testing.T) {
 		db, c := maria.database(t)
@@ -85,11 +85,11 @@ func columns(t *testing.T, test func(*testing.T, *column)) {
 		execute(t, db, "CREATE USER 'w"+c.Database+"'@'127.0.0.1' IDENTIFIED BY 'writes-one-column'")
 		execute(t, db, "GRANT SELECT (no, dd), UPDATE (dd) ON "+c.Database+".customers TO 'w"+c.Database+"'@'127.0.0.1'")
 		test(t, newColumn(t, db, c,
-			sqltable.WriteConfig{User: "w" + c.Database, Password: connector.NewSecret("writes-one-column")}))
+			sqltable.ColumnConfig{User: "w" + c.Database, Password: connector.NewSecret("writes-one-column")}))
 	})
 }
 
-func newColumn(t *testing.T, db *sql.DB, c sqltable.Config, w sqltable.WriteConfig) *column {
+func newColumn(t *testing.T, db *sql.DB, c sqltable.Config, w sqltable.ColumnConfig) *column {
 	t.Helper()
 	if c.Driver == "sqlite" {
 		execute(t, db, fmt.Sprintf(rows, "INTEGER"))
@@ -175,7 +175,7 @@ func TestAWriteThatTouchesMoreThanOneRowIsRolledBack(t *testing.T) {
 	execute(t, db, "CREATE TABLE customers (no TEXT, dd TEXT)")
 	execute(t, db, "INSERT INTO customers VALUES ('1', ''), ('2', '')")
 	c.Table, c.ID = "customers", []string{"no"}
-	writer, err := sqltable.NewWriter(c, sqltable.WriteConfig{
+	writer, err := sqltable.NewWriter(c, sqltable.ColumnConfig{
 		Statement: "UPDATE customers SET dd = :status WHERE no >= :id", Read: "SELECT dd FROM customers WHERE no = :id",
 	})
 	if err != nil {
@@ -198,7 +198,7 @@ func TestADatabaseThatIsDownOrRefusesSaysThatNothingWasWritten(t *testing.T) {
 	execute(t, db, "CREATE TABLE customers (no TEXT PRIMARY KEY, dd VARCHAR(4))")
 	execute(t, db, "INSERT INTO customers VALUES ('1', '')")
 	c.Table, c.ID = "customers", []string{"no"}
-	w := sqltable.WriteConfig{User: "nobody_at_all", Password: connector.NewSecret("x"),
+	w := sqltable.ColumnConfig{User: "nobody_at_all", Password: connector.NewSecret("x"),
 		Statement: "UPDATE customers SET dd = :status WHERE no = :id"}
 	send := func(c sqltable.Config) error {
 		writer, err := sqltable.NewWriter(c, w)

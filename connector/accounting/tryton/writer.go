@@ -15,33 +15,33 @@ import (
 	"payersync/connector/transport"
 )
 
-// WriteConfig assigns a category to each status of a mandate. Categories are names shown in Tryton, and must
+// CategoryConfig assigns a category to each status of a mandate. Categories are names shown in Tryton, and must
 // exist there. For a status without a category, the party is in none of them.
-type WriteConfig struct {
+type CategoryConfig struct {
 	Asked     string `yaml:"asked,omitempty" jsonschema_description:"The category of parties whose mandate was asked for."`
 	Signed    string `yaml:"signed,omitempty" jsonschema_description:"The category of parties who have signed, while the bank decides."`
 	Active    string `yaml:"active,omitempty" jsonschema_description:"The category of parties whose mandate is active."`
 	Cancelled string `yaml:"cancelled,omitempty" jsonschema_description:"The category of parties whose mandate was cancelled."`
 }
 
-func (c WriteConfig) of() map[connector.Standing]string {
+func (c CategoryConfig) of() map[connector.Standing]string {
 	return map[connector.Standing]string{
 		connector.StandingAsked: c.Asked, connector.StandingSigned: c.Signed, connector.StandingActive: c.Active,
 		connector.StandingCancelled: c.Cancelled,
 	}
 }
 
-// Writer puts parties into categories, and takes them out of no others than these. It may be
+// CategoryWriter puts parties into categories, and takes them out of no others than these. It may be
 // used by one goroutine at a time.
-type Writer struct {
+type CategoryWriter struct {
 	rpc    *client
-	config WriteConfig
+	config CategoryConfig
 	ids    map[string]int64 // of our categories, once they are known
 }
 
 // NewWriter returns a writer to the database of a source. It sends nothing. Its errors begin with the wrong
 // key of w.
-func NewWriter(c Config, w WriteConfig, d Deps) (*Writer, error) {
+func NewWriter(c Config, w CategoryConfig, d Deps) (*CategoryWriter, error) {
 	taken := map[string]connector.Standing{}
 	for _, standing := range connector.Standings {
 		name := w.of()[standing]
@@ -64,11 +64,11 @@ func NewWriter(c Config, w WriteConfig, d Deps) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Writer{rpc: s.rpc, config: w}, nil
+	return &CategoryWriter{rpc: s.rpc, config: w}, nil
 }
 
 // Setup names the categories.
-func (w *Writer) Setup() string {
+func (w *CategoryWriter) Setup() string {
 	text := fmt.Sprintf("tryton %s %s", w.rpc.path, w.rpc.user)
 	for _, standing := range w.Says() {
 		text += fmt.Sprintf(" %s=%q", standing, w.config.of()[standing])
@@ -77,7 +77,7 @@ func (w *Writer) Setup() string {
 }
 
 // Written is the part of a record that changes with it: our categories only.
-func (w *Writer) Written() []connector.WrittenPart {
+func (w *CategoryWriter) Written() []connector.WrittenPart {
 	part := connector.WrittenPart{Field: "categories"}
 	part.Values = append(part.Values,
 		connector.Map(w.Says(), func(standing connector.Standing) string { return w.config.of()[standing] })...)
@@ -85,16 +85,16 @@ func (w *Writer) Written() []connector.WrittenPart {
 }
 
 // Says returns the standings with a category.
-func (w *Writer) Says() (out []connector.Standing) {
+func (w *CategoryWriter) Says() (out []connector.Standing) {
 	return connector.Filter(connector.Standings,
 		func(standing connector.Standing) bool { return w.config.of()[standing] != "" })
 }
 
 // Value is the category, and blank for none.
-func (w *Writer) Value(to connector.Standing, _ string) string { return w.config.of()[to] }
+func (w *CategoryWriter) Value(to connector.Standing, _ string) string { return w.config.of()[to] }
 
 // categories finds the ids of our categories. None is ever made.
-func (w *Writer) categories(ctx context.Context) (map[string]int64, error) {
+func (w *CategoryWriter) categories(ctx context.Context) (map[string]int64, error) {
 	if w.ids != nil {
 		return w.ids, nil
 	}
@@ -127,7 +127,7 @@ func (w *Writer) categories(ctx context.Context) (map[string]int64, error) {
 const between = " and "
 
 // Read returns the parties' categories, of ours only.
-func (w *Writer) Read(ctx context.Context, sourceIDs []string) (map[string]connector.WrittenField, error) {
+func (w *CategoryWriter) Read(ctx context.Context, sourceIDs []string) (map[string]connector.WrittenField, error) {
 	ours, err := w.categories(ctx)
 	if err != nil {
 		return nil, err
@@ -166,7 +166,7 @@ func (w *Writer) Read(ctx context.Context, sourceIDs []string) (map[string]conne
 }
 
 // Freeze returns the parameters of the call: put into one category, take out of our others.
-func (w *Writer) Freeze(wr connector.Write) ([]byte, error) {
+func (w *CategoryWriter) Freeze(wr connector.Write) ([]byte, error) {
 	id, err := strconv.ParseInt(wr.SourceID, 10, 64)
 	if err != nil {
 		return nil, errors.New("the id of the party is no number")
@@ -188,7 +188,7 @@ func (w *Writer) Freeze(wr connector.Write) ([]byte, error) {
 }
 
 // Send makes the call.
-func (w *Writer) Send(ctx context.Context, _ string, frozen []byte) error {
+func (w *CategoryWriter) Send(ctx context.Context, _ string, frozen []byte) error {
 	var parts []json.RawMessage // as they were frozen
 	if err := json.Unmarshal(frozen, &parts); err != nil {
 		return fmt.Errorf("%w: %w", connector.ErrNotWritten, err)
@@ -214,7 +214,7 @@ func (w *Writer) Send(ctx context.Context, _ string, frozen []byte) error {
 }
 
 // send makes the call once: nothing repeats it behind our back.
-func (w *Writer) send(ctx context.Context, session string, params []any) error {
+func (w *CategoryWriter) send(ctx context.Context, session string, params []any) error {
 	const method = "model.party.party.write"
 	got, err := w.rpc.post(ctx,
 		request{url: w.rpc.path, session: session, method: method, params: params, repeat: transport.Never})
@@ -238,7 +238,7 @@ func (w *Writer) send(ctx context.Context, session string, params []any) error {
 }
 
 // judge reads the answer to the call, which has no result on success.
-func (w *Writer) judge(body []byte) error {
+func (w *CategoryWriter) judge(body []byte) error {
 	var said struct {
 		Error []json.RawMessage `json:"error"`
 	}
@@ -265,7 +265,7 @@ func (w *Writer) judge(body []byte) error {
 }
 
 // Probe tests the needs of a write, and writes nothing: the categories, and the right to write.
-func (w *Writer) Probe(ctx context.Context) accounting.Probe {
+func (w *CategoryWriter) Probe(ctx context.Context) accounting.Probe {
 	if _, err := w.categories(ctx); err != nil {
 		return accounting.Probe{Name: "write-back", Detail: err.Error()}
 	}

@@ -18,9 +18,9 @@ import (
 	"payersync/connector/transport"
 )
 
-var categories = tryton.WriteConfig{Asked: "DD asked", Active: "DD active"}
+var categories = tryton.CategoryConfig{Asked: "DD asked", Active: "DD active"}
 
-func (b *books) writer(c tryton.Config) *tryton.Writer {
+func (b *books) writer(c tryton.Config) *tryton.CategoryWriter {
 	b.t.Helper()
 	http := transport.New(transport.Options{Retries: -1})
 	b.t.Cleanup(http.Close)
@@ -32,7 +32,7 @@ func (b *books) writer(c tryton.Config) *tryton.Writer {
 }
 
 // set puts a party where a standing says.
-func (b *books) set(w *tryton.Writer, party int64, to connector.Standing) error {
+func (b *books) set(w *tryton.CategoryWriter, party int64, to connector.Standing) error {
 	b.t.Helper()
 	id := strconv.FormatInt(party, 10)
 	held, err := w.Read(b.t.Context(), []string{id})
@@ -68,7 +68,7 @@ func TestCategoriesThatCannotBeAreRefused(t *testing.T) {
 	t.Parallel()
 	good := tryton.Config{URL: "https://books.example", Database: "acct", User: "payersync",
 		Password: connector.NewSecret("secret")}
-	for key, w := range map[string]tryton.WriteConfig{
+	for key, w := range map[string]tryton.CategoryConfig{
 		"active":    {},
 		"signed":    {Asked: "DD", Signed: "DD"},
 		"cancelled": {Active: "DD", Cancelled: " gone"},

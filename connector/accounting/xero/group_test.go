@@ -15,12 +15,12 @@ import (
 	"payersync/connector/transport"
 )
 
-func (b *books) writer(t testing.TB, c xero.Config, base http.RoundTripper) *xero.Writer {
+func (b *books) writer(t testing.TB, c xero.Config, base http.RoundTripper) *xero.GroupWriter {
 	t.Helper()
 	if c.Tenant == "" {
 		c.Tenant = b.Tenants[0].ID
 	}
-	w, err := xero.NewWriter(c, xero.WriteConfig{Group: "Direct debit"}, xero.Deps{
+	w, err := xero.NewWriter(c, xero.GroupConfig{Group: "Direct debit"}, xero.Deps{
 		HTTP: transport.New(transport.Options{Base: base, Retries: -1, Now: b.now}), Token: b.Server, Limiter: &b.limiter,
 		Now: b.now,
 	})
@@ -31,7 +31,7 @@ func (b *books) writer(t testing.TB, c xero.Config, base http.RoundTripper) *xer
 }
 
 // set makes a contact say a standing.
-func set(t testing.TB, w *xero.Writer, contact string, to connector.Standing) error {
+func set(t testing.TB, w *xero.GroupWriter, contact string, to connector.Standing) error {
 	t.Helper()
 	held, err := w.Read(t.Context(), []string{contact})
 	if err != nil {

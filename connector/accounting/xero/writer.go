@@ -18,14 +18,14 @@ import (
 	"payersync/connector/transport"
 )
 
-// WriteConfig names the contact group for payers with an active mandate. The group must exist.
-type WriteConfig struct {
+// GroupConfig names the contact group for payers with an active mandate. The group must exist.
+type GroupConfig struct {
 	Group string `yaml:"group" jsonschema_description:"The contact group of payers whose mandate is active, by its name or id. It is there already."`
 }
 
-// Writer puts contacts into one contact group and takes them out of it, one at a time: an
+// GroupWriter puts contacts into one contact group and takes them out of it, one at a time: an
 // archived contact would fail a whole batch.
-type Writer struct {
+type GroupWriter struct {
 	source *Source
 	group  string // as it is configured
 	id     guid   // of the group, once it is known
@@ -36,7 +36,7 @@ const member = "in the group"
 
 // NewWriter returns a writer to the organisation of a source. It sends nothing. Its errors begin with the
 // wrong key of w.
-func NewWriter(c Config, w WriteConfig, d Deps) (*Writer, error) {
+func NewWriter(c Config, w GroupConfig, d Deps) (*GroupWriter, error) {
 	if strings.TrimSpace(w.Group) == "" {
 		return nil, errors.New("group: it is blank; name the contact group of payers whose mandate is active")
 	}
@@ -46,26 +46,26 @@ func NewWriter(c Config, w WriteConfig, d Deps) (*Writer, error) {
 	}
 	once := func(r *http.Request) (*http.Response, error) { return d.HTTP.Do(r, transport.Never) }
 	s.writes = accounting.Caller{System: "Xero", Send: once, Token: d.Token, Limiter: d.Limiter}
-	return &Writer{source: s, group: strings.TrimSpace(w.Group)}, nil
+	return &GroupWriter{source: s, group: strings.TrimSpace(w.Group)}, nil
 }
 
 // Setup names the group.
-func (w *Writer) Setup() string {
+func (w *GroupWriter) Setup() string {
 	return fmt.Sprintf("xero %s group %q", w.source.config.Tenant, w.group)
 }
 
 // Written is the part of a record that changes with it: our group only.
-func (w *Writer) Written() []connector.WrittenPart {
+func (w *GroupWriter) Written() []connector.WrittenPart {
 	return []connector.WrittenPart{{Field: "ContactGroups", Values: []string{w.group}}}
 }
 
 // Says is active: a contact is in the group or is not.
-func (w *Writer) Says() []connector.Standing {
+func (w *GroupWriter) Says() []connector.Standing {
 	return []connector.Standing{connector.StandingActive}
 }
 
 // Value says whether a contact is in the group.
-func (w *Writer) Value(to connector.Standing, _ string) string {
+func (w *GroupWriter) Value(to connector.Standing, _ string) string {
 	if to == connector.StandingActive {
 		return member
 	}
@@ -98,7 +98,7 @@ func contactOf(group, contact guid) (string, error) {
 }
 
 // find returns the id of the group. None is ever made.
-func (w *Writer) find(ctx context.Context) (guid, error) {
+func (w *GroupWriter) find(ctx context.Context) (guid, error) {
 	if w.id.text != "" {
 		return w.id, nil
 	}
@@ -135,7 +135,7 @@ func (w *Writer) find(ctx context.Context) (guid, error) {
 
 // Read returns the contacts of these in the group. It reads the whole group, and the contacts themselves, to
 // learn whether each may be in a group.
-func (w *Writer) Read(ctx context.Context, sourceIDs []string) (map[string]connector.WrittenField, error) {
+func (w *GroupWriter) Read(ctx context.Context, sourceIDs []string) (map[string]connector.WrittenField, error) {
 	group, err := w.find(ctx)
 	if err != nil {
 		return nil, err
@@ -193,7 +193,7 @@ type membership struct {
 }
 
 // Freeze returns the contact to put into the group, or to remove from it.
-func (w *Writer) Freeze(wr connector.Write) ([]byte, error) {
+func (w *GroupWriter) Freeze(wr connector.Write) ([]byte, error) {
 	contact, err := guidOf(wr.SourceID)
 	if err != nil {
 		return nil, err
@@ -205,7 +205,7 @@ func (w *Writer) Freeze(wr connector.Write) ([]byte, error) {
 }
 
 // Send puts the contact into the group, or takes it out.
-func (w *Writer) Send(ctx context.Context, id string, frozen []byte) error {
+func (w *GroupWriter) Send(ctx context.Context, id string, frozen []byte) error {
 	req, err := w.request(ctx, id, frozen)
 	if err != nil {
 		return fmt.Errorf("%w: %w", connector.ErrNotWritten, err)
@@ -235,7 +235,7 @@ func (w *Writer) Send(ctx context.Context, id string, frozen []byte) error {
 }
 
 // request makes the request of a frozen write.
-func (w *Writer) request(ctx context.Context, id string, frozen []byte) (*http.Request, error) {
+func (w *GroupWriter) request(ctx context.Context, id string, frozen []byte) (*http.Request, error) {
 	var m membership
 	if err := json.Unmarshal(frozen, &m); err != nil {
 		return nil, err
@@ -273,7 +273,7 @@ func (w *Writer) request(ctx context.Context, id string, frozen []byte) (*http.R
 }
 
 // consent says how the right to write is had.
-func (w *Writer) consent() string {
+func (w *GroupWriter) consent() string {
 	if w.source.config.CustomConnection {
 		return "writing needs the scope accounting.contacts: add it to the Custom Connection at developer.xero.com, and have it authorised again"
 	}
@@ -281,7 +281,7 @@ func (w *Writer) consent() string {
 }
 
 // Probe tests the steps of a write without writing: the group.
-func (w *Writer) Probe(ctx context.Context) accounting.Probe {
+func (w *GroupWriter) Probe(ctx context.Context) accounting.Probe {
 	if _, err := w.find(ctx); err != nil {
 		return accounting.Probe{Name: "write-back", Detail: err.Error()}
 	}

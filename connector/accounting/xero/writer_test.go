@@ -22,7 +22,7 @@ func TestNoRequestTakesEverybodyOutOfAGroup(t *testing.T) {
 		if path, err := contactOf(group, contact); err == nil {
 			t.Errorf("%q makes the address %s", text, path)
 		}
-		w := &Writer{source: &Source{}}
+		w := &GroupWriter{source: &Source{}}
 		if _, err := w.request(t.Context(), "w1",
 			[]byte(`{"group":"`+group.text+`","contact":"`+strings.ReplaceAll(text, "\n", "")+`","in":false}`)); err == nil &&
 			text != "0b6f1c2e-6d0f-4b53-9f6b-1d2f7e8a9c1\n" {

@@ -123,7 +123,7 @@ type Source struct {
 	base   *url.URL
 	caller accounting.Caller
 	prover accounting.Prover // for the source's organisation
-	writes accounting.Caller // of a Writer: it repeats nothing
+	writes accounting.Caller // of a GroupWriter: it repeats nothing
 	now    func() time.Time
 	fields []connector.Field
 }

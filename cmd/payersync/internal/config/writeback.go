@@ -19,12 +19,12 @@ import (
 // Writeback names the one field of the accounting system for the status of a mandate. Without it nothing is
 // ever written there.
 type Writeback struct {
-	Webhook *AlertWebhook       `yaml:"webhook" jsonschema_description:"Tell another system by a signed POST; for every kind of source."`
-	SQL     *SQLWriteback       `yaml:"sql" jsonschema_description:"Set one column of one row; for kind sql."`
-	Tryton  *tryton.WriteConfig `yaml:"tryton" jsonschema_description:"Put the party into a category; for kind tryton."`
+	Webhook *AlertWebhook          `yaml:"webhook" jsonschema_description:"Tell another system by a signed POST; for every kind of source."`
+	SQL     *SQLWriteback          `yaml:"sql" jsonschema_description:"Set one column of one row; for kind sql."`
+	Tryton  *tryton.CategoryConfig `yaml:"tryton" jsonschema_description:"Put the party into a category; for kind tryton."`
 
-	Xero       *xero.WriteConfig       `yaml:"xero" jsonschema_description:"Put the contact into a contact group; for kind xero. It needs a wider consent."`
-	QuickBooks *quickbooks.WriteConfig `yaml:"quickbooks" jsonschema_description:"Set the preferred payment method; for kind quickbooks."`
+	Xero       *xero.GroupConfig               `yaml:"xero" jsonschema_description:"Put the contact into a contact group; for kind xero. It needs a wider consent."`
+	QuickBooks *quickbooks.PaymentMethodConfig `yaml:"quickbooks" jsonschema_description:"Set the preferred payment method; for kind quickbooks."`
 
 	Fields []string `yaml:"fields" jsonschema_description:"Further fields of the source that come to hold what is written, or change with it. They count as no change of a record, and no mapping may read them."`
 }
@@ -37,8 +37,8 @@ type SQLWriteback struct {
 	Read      string `yaml:"read" jsonschema_description:"One SELECT of that column, with :id. Default what statement writes."`
 }
 
-func (w SQLWriteback) config() sqltable.WriteConfig {
-	return sqltable.WriteConfig{User: w.User, Password: w.Password.Secret, Statement: w.Statement, Read: w.Read}
+func (w SQLWriteback) config() sqltable.ColumnConfig {
+	return sqltable.ColumnConfig{User: w.User, Password: w.Password.Secret, Statement: w.Statement, Read: w.Read}
 }
 
 // writeback checks a connection's write-back, and resolves its secrets.
