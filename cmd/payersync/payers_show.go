@@ -159,7 +159,7 @@ func orElse(s, otherwise string) string {
 	return s
 }
 
-func (a *app) printRecord(r office.Record) {
+func (a *app) printRecord(r office.StoredRecord) {
 	fmt.Fprintf(a.Out, "\nThe record: %s\n", strings.TrimSuffix(string(r.State)+", "+show.Visible(r.Origin), ", "))
 	if r.Problem != "" {
 		fmt.Fprintf(a.Out, "  %s\n", show.Visible(r.Problem))

@@ -40,20 +40,20 @@ type Message struct {
 
 // Told is a condition in a message.
 type Told struct {
-	Code       condition.Code `json:"code"`
-	Subject    string         `json:"subject"`
-	Connection string         `json:"connection"`
-	Urgent     bool           `json:"urgent"`
-	Since      time.Time      `json:"since,omitzero"`
-	OverAt     time.Time      `json:"over_at,omitzero"`
-	Sentence   string         `json:"sentence"`
-	Next       string         `json:"next,omitempty"`
-	Commands   []string       `json:"commands,omitempty"`
-	Records    []Record       `json:"records,omitempty"`
+	Code       condition.Code   `json:"code"`
+	Subject    string           `json:"subject"`
+	Connection string           `json:"connection"`
+	Urgent     bool             `json:"urgent"`
+	Since      time.Time        `json:"since,omitzero"`
+	OverAt     time.Time        `json:"over_at,omitzero"`
+	Sentence   string           `json:"sentence"`
+	Next       string           `json:"next,omitempty"`
+	Commands   []string         `json:"commands,omitempty"`
+	Records    []AffectedRecord `json:"records,omitempty"`
 }
 
-// Record is a record affected by a condition.
-type Record struct {
+// AffectedRecord is a record affected by a condition.
+type AffectedRecord struct {
 	Connection string `json:"connection"`
 	SourceID   string `json:"source_id"`
 	Name       string `json:"name,omitempty"` // for ways with names
@@ -108,7 +108,7 @@ func (t *Teller) told(w Way, it item, names map[state.RecordID]connector.Label) 
 		out.Commands = append(out.Commands,
 			connector.Map(c.Commands, func(command string) string { return clean(command) })...)
 		for _, r := range c.Records {
-			out.Records = append(out.Records, Record{r.Connection, clean(r.SourceID), clean(names[r].Name)})
+			out.Records = append(out.Records, AffectedRecord{r.Connection, clean(r.SourceID), clean(names[r].Name)})
 		}
 	}
 	if out.Since.IsZero() {

@@ -23,7 +23,7 @@ type Payer struct {
 	MandateID  string              `json:"mandate_id,omitempty"`
 	state.Financial
 
-	Record Record `json:"record"`
+	Record StoredRecord `json:"record"`
 	// that the rules are of; "" when they could not be tried
 	Mapping  string              `json:"mapping_version,omitempty"`
 	Rules    []Rule              `json:"rules"`
@@ -44,8 +44,8 @@ type Payer struct {
 	Steps     []connector.Step     `json:"-"` // behind Next
 }
 
-// Record is a record as it was read last.
-type Record struct {
+// StoredRecord is a record as it was read last.
+type StoredRecord struct {
 	State   connector.RecordState `json:"state"` // of a forgotten payer's record, "forgotten"
 	Origin  string                `json:"origin"`
 	Problem string                `json:"problem,omitempty"`

@@ -141,8 +141,8 @@ func (p Privacy) block(value any) any {
 	return value
 }
 
-func (p Privacy) record(r state.StoredRecord) Record {
-	out := Record{State: r.Record.State, Origin: r.Record.Origin, Problem: r.Record.Problem, Decided: r.Verdict,
+func (p Privacy) record(r state.StoredRecord) StoredRecord {
+	out := StoredRecord{State: r.Record.State, Origin: r.Record.Origin, Problem: r.Record.Problem, Decided: r.Verdict,
 		Fields: []Field{}}
 	if r.Forgotten != state.ForgottenNot {
 		out.State = state.RecordForgotten
