@@ -120,11 +120,11 @@ func (a *app) jobRows(ctx context.Context, s *session.Session) ([]jobRow, error)
 
 // publicJobs returns jobs without names for everybody: those of connections as one. Its last time is that of
 // the longest waiting one, and its next time that of the first.
-func publicJobs(rows []jobRow) (out []server.Job) {
+func publicJobs(rows []jobRow) (out []server.JobTimes) {
 	for _, r := range rows {
 		name, _, _ := strings.Cut(r.Name, " ")
-		job := server.Job{Name: name, EndedAt: r.EndedAt, DoneAt: r.DoneAt, Outcome: r.Outcome, NextAt: r.NextAt}
-		i := slices.IndexFunc(out, func(o server.Job) bool { return o.Name == name })
+		job := server.JobTimes{Name: name, EndedAt: r.EndedAt, DoneAt: r.DoneAt, Outcome: r.Outcome, NextAt: r.NextAt}
+		i := slices.IndexFunc(out, func(o server.JobTimes) bool { return o.Name == name })
 		if i < 0 {
 			out = append(out, job)
 			continue

@@ -130,7 +130,7 @@ func (svc *service) endpoint(ctx context.Context, s *session.Session) (_ *server
 			svc.deliveries.report(e)
 		},
 		StopPath: s.Config.StopPath(), StopReport: svc.deliveries.reportStop,
-		Jobs: func(ctx context.Context) ([]server.Job, error) {
+		Jobs: func(ctx context.Context) ([]server.JobTimes, error) {
 			rows, err := svc.jobRows(ctx, s)
 			return publicJobs(rows), err
 		},

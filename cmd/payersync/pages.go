@@ -210,7 +210,7 @@ func (a *app) pagesOf(s *session.Session, behind *behindPages, adjust func(*page
 			m, err := a.mappingOf(ctx, s, connection)
 			return office.Explainer{Mapping: m, NotSent: s.Config.Billing.Dialect.NotCarried}, err
 		},
-		Jobs: func(ctx context.Context) (jobs []pages.Job, err error) {
+		Jobs: func(ctx context.Context) (jobs []pages.JobTimes, err error) {
 			rows, err := a.jobRows(ctx, s)
 			if err != nil {
 				return nil, err
@@ -220,7 +220,7 @@ func (a *app) pagesOf(s *session.Session, behind *behindPages, adjust func(*page
 				if !served {
 					r.NextAt = time.Time{}
 				}
-				jobs = append(jobs, pages.Job{JobRow: r.JobRow, Schedule: r.Schedule, NextAt: r.NextAt, Idle: !served})
+				jobs = append(jobs, pages.JobTimes{JobRow: r.JobRow, Schedule: r.Schedule, NextAt: r.NextAt, Idle: !served})
 			}
 			return jobs, err
 		},

@@ -93,9 +93,9 @@ func (c Config) only(names []string) Config {
 		e.Has = func(name string) bool { return slices.Contains(names, name) && (has == nil || has(name)) }
 		return e
 	}
-	c.Jobs = func(ctx context.Context) ([]Job, error) {
+	c.Jobs = func(ctx context.Context) ([]JobTimes, error) {
 		all, err := jobs(ctx)
-		return slices.DeleteFunc(all, func(j Job) bool { return !ours(j.Name) }), err
+		return slices.DeleteFunc(all, func(j JobTimes) bool { return !ours(j.Name) }), err
 	}
 	c.Settings = func() []Setting { return nil }
 	c.Moves = nil

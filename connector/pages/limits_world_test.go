@@ -114,8 +114,8 @@ func (w *town) shown(edit ...func(*pages.Config)) *pages.Pages {
 		Explain: func(_ context.Context, name string) (office.Explainer, error) {
 			return office.Explainer{Mapping: w.conns[name].Mapping, NotSent: billing.Standard().NotCarried}, nil
 		},
-		Jobs: func(context.Context) ([]pages.Job, error) {
-			return []pages.Job{{JobRow: state.JobRow{Name: "sync " + ours}}, {JobRow: state.JobRow{Name: "sync " + other}},
+		Jobs: func(context.Context) ([]pages.JobTimes, error) {
+			return []pages.JobTimes{{JobRow: state.JobRow{Name: "sync " + ours}}, {JobRow: state.JobRow{Name: "sync " + other}},
 				{JobRow: state.JobRow{Name: "sweep", Problem: "Zarquon"}}}, nil
 		},
 		Settings: func() []pages.Setting { return []pages.Setting{{Group: "Odd", Name: "Address", Value: other}} },

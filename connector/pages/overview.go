@@ -256,7 +256,7 @@ func (v *visit) connections(c *office.Count) (out []connectionRow, err error) {
 				row.State = chip{"◷", "Request limit used up", waits}
 			}
 		}
-		if at := slices.IndexFunc(jobs, func(j Job) bool { return j.Name == "sync "+name }); at >= 0 {
+		if at := slices.IndexFunc(jobs, func(j JobTimes) bool { return j.Name == "sync "+name }); at >= 0 {
 			row.Next, row.Idle = jobs[at].NextAt, jobs[at].Idle
 		}
 		out = append(out, row)

@@ -35,11 +35,11 @@ type Config struct {
 	Moves      *office.Moves      // moves a connection to another; nil if nobody can
 	// told when a delivery waits to be read; must not block; nil for nobody
 	Nudge    func()
-	Jobs     func(context.Context) ([]Job, error) // of payersync serve; nil for none
-	Settings func() []Setting                     // the settings, in groups; may be nil
-	Hosts    []string                             // further host names, besides this machine's
-	Secure   bool                                 // they are reached over TLS alone
-	Valid    time.Duration                        // how long a signing link works; 0 if unknown
+	Jobs     func(context.Context) ([]JobTimes, error) // of payersync serve; nil for none
+	Settings func() []Setting                          // the settings, in groups; may be nil
+	Hosts    []string                                  // further host names, besides this machine's
+	Secure   bool                                      // they are reached over TLS alone
+	Valid    time.Duration                             // how long a signing link works; 0 if unknown
 	// its count stays in memory, so it outlives this Config
 	Standings *office.Standings
 	Fetcher   *office.Fetcher // of lost links; its work outlives this Config

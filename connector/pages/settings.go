@@ -7,8 +7,8 @@ import (
 	"payersync/state"
 )
 
-// Job is a job of payersync serve, with when it was at work and is next.
-type Job struct {
+// JobTimes is a job of payersync serve, with when it was at work and is next.
+type JobTimes struct {
 	state.JobRow
 	Schedule string
 	NextAt   time.Time // zero while it is idle
@@ -56,7 +56,7 @@ func (v *visit) settings() error {
 		Connections []string
 		Sources     []state.SourceRow
 		Consents    []state.ConsentRow
-		Jobs        []Job
+		Jobs        []JobTimes
 		Groups      []group
 		Serving     state.Serving
 		MayUsers    bool
@@ -66,7 +66,7 @@ func (v *visit) settings() error {
 		v.pages.served["/settings/users"], v.pages.served["/audit"], v.way == byPassword})
 }
 
-func noJobs(context.Context) ([]Job, error) { return nil, nil }
+func noJobs(context.Context) ([]JobTimes, error) { return nil, nil }
 
 // sourceOf returns the known facts about a connection's source; nil if not read yet.
 func sourceOf(all []state.SourceRow, connection string) *state.SourceRow {

@@ -28,13 +28,13 @@ type readiness struct {
 	// since the last complete reading of the service began; null for never
 	SweepAge *int64 `json:"sweep_age_seconds"`
 	// since the last run of the longest waiting connection; null if one never finished
-	RunAge      *int64 `json:"run_age_seconds"`
-	DeliveryAge *int64 `json:"delivery_age_seconds"` // since the last delivery was accepted; null for never
-	Jobs        []Job  `json:"jobs"`
+	RunAge      *int64     `json:"run_age_seconds"`
+	DeliveryAge *int64     `json:"delivery_age_seconds"` // since the last delivery was accepted; null for never
+	Jobs        []JobTimes `json:"jobs"`
 }
 
-// Job holds the last and next time of a scheduled job.
-type Job struct {
+// JobTimes holds the last and next time of a scheduled job.
+type JobTimes struct {
 	Name    string    `json:"name"` // of the job, without a connection
 	EndedAt time.Time `json:"ended_at,omitzero"`
 	DoneAt  time.Time `json:"done_at,omitzero"` // when it last ended well
@@ -91,7 +91,7 @@ func (s *Server) readiness() readiness {
 }
 
 func unready(state, reason string) readiness {
-	return readiness{State: state, Reason: reason, Degraded: []string{}, Jobs: []Job{}}
+	return readiness{State: state, Reason: reason, Degraded: []string{}, Jobs: []JobTimes{}}
 }
 
 // look looks at the ledger, at most once per readyFor. It is over when the ledger has answered,
@@ -123,7 +123,7 @@ func failing(err error) string {
 }
 
 func (s *Server) inspect(ctx context.Context, now time.Time) (readiness, error) {
-	ready := readiness{State: "ok", Degraded: []string{}, Jobs: []Job{}}
+	ready := readiness{State: "ok", Degraded: []string{}, Jobs: []JobTimes{}}
 	if err := s.cfg.Ledger.Ping(ctx); err != nil {
 		return ready, fmt.Errorf("commit to the ledger: %w", err)
 	}

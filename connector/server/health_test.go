@@ -87,7 +87,7 @@ func seconds(n int64) *int64 { return &n }
 func TestReadinessSaysHowFreshTheLedgerIs(t *testing.T) {
 	t.Parallel()
 	e := newEndpoint(t, bodyOnly())
-	e.expectReady(200, readiness{State: "degraded", Degraded: []string{sweepNever}, Jobs: []Job{}})
+	e.expectReady(200, readiness{State: "degraded", Degraded: []string{sweepNever}, Jobs: []JobTimes{}})
 
 	e.run("acme", connector.RunComplete)
 	e.pass(time.Minute)
@@ -95,13 +95,13 @@ func TestReadinessSaysHowFreshTheLedgerIs(t *testing.T) {
 	e.sweep()
 	e.expect(200, delivery(sampleBody))
 	e.pass(2 * time.Minute)
-	e.expectReady(200, readiness{State: "ok", Degraded: []string{}, Jobs: []Job{}, SweepAge: seconds(120),
+	e.expectReady(200, readiness{State: "ok", Degraded: []string{}, Jobs: []JobTimes{}, SweepAge: seconds(120),
 		RunAge: seconds(180), DeliveryAge: seconds(120)})
 
 	e.run("acme", connector.RunFailed)
 	e.pass(4 * time.Hour)
 	e.expectReady(200, readiness{
-		State: "degraded", Degraded: []string{sweepOverdue, runFailed}, Jobs: []Job{},
+		State: "degraded", Degraded: []string{sweepOverdue, runFailed}, Jobs: []JobTimes{},
 		SweepAge: seconds(4*3600 + 120), RunAge: seconds(4*3600 + 120), DeliveryAge: seconds(4*3600 + 120),
 	})
 }
@@ -139,11 +139,11 @@ func TestReadinessIsDegradedWhileTheConfigurationIsWrong(t *testing.T) {
 func TestReadinessShowsWhenEachJobWasDoneAndComesNext(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
-	want := []Job{{Name: "sweep", EndedAt: now, DoneAt: now.Add(-time.Hour), Outcome: "failed",
+	want := []JobTimes{{Name: "sweep", EndedAt: now, DoneAt: now.Add(-time.Hour), Outcome: "failed",
 		NextAt: now.Add(time.Hour)}, {Name: "sync", NextAt: now}}
 	var broken error
 	e := newEndpoint(t, bodyOnly(),
-		func(c *Config) { c.Jobs = func(context.Context) ([]Job, error) { return want, broken } })
+		func(c *Config) { c.Jobs = func(context.Context) ([]JobTimes, error) { return want, broken } })
 	if _, got := e.getReady(); !cmp.Equal(want, got.Jobs) {
 		t.Errorf("jobs: %s", cmp.Diff(want, got.Jobs))
 	}
@@ -220,7 +220,7 @@ func TestReadinessFailsWithTheLedgerAndHealthDoesNot(t *testing.T) {
 	if err := e.ledger.Close(); err != nil {
 		t.Fatal(err)
 	}
-	e.expectReady(503, readiness{State: "failing", Reason: failing(state.ErrClosed), Degraded: []string{}, Jobs: []Job{}})
+	e.expectReady(503, readiness{State: "failing", Reason: failing(state.ErrClosed), Degraded: []string{}, Jobs: []JobTimes{}})
 	if got := e.lastEvent(); got.Outcome != NotReady || got.Err == nil {
 		t.Errorf("reported %+v, want not_ready with its cause", got)
 	}
@@ -261,7 +261,7 @@ func TestReadinessIsAnsweredInTimeWhileTheLedgerIsNot(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		e.expectReady(200, readiness{State: "degraded", Degraded: []string{sweepNever}, Jobs: []Job{}})
+		e.expectReady(200, readiness{State: "degraded", Degraded: []string{sweepNever}, Jobs: []JobTimes{}})
 	})
 }
 
@@ -273,7 +273,7 @@ func TestALedgerThatWasMovedAwayIsNotReadyAndTakesNoDelivery(t *testing.T) {
 	if err := os.Rename(e.files.Path, e.files.Path+".away"); err != nil {
 		t.Fatal(err)
 	}
-	e.expectReady(503, readiness{State: "failing", Reason: failing(state.ErrMoved), Degraded: []string{}, Jobs: []Job{}})
+	e.expectReady(503, readiness{State: "failing", Reason: failing(state.ErrMoved), Degraded: []string{}, Jobs: []JobTimes{}})
 	nudges := e.nudges
 	w := e.expect(503, delivery(strings.ReplaceAll(sampleBody, "a", "b")))
 	if got := e.lastEvent(); got.Outcome != NotStored || !errors.Is(got.Err, state.ErrMoved) ||

@@ -61,7 +61,7 @@ type Config struct {
 	TrustedProxies []netip.Prefix // proxies with a trusted X-Forwarded-For
 	HealthApart    bool           // the health pages are served by HealthHandler alone
 
-	Jobs func(context.Context) ([]Job, error) // for ReadyPath; nil for none
+	Jobs func(context.Context) ([]JobTimes, error) // for ReadyPath; nil for none
 	// called after a commit with work for the drain; must not block; may be nil
 	Nudge func()
 	// below which recipients of letters say that they want no more, for example StopPath; "" for nowhere
@@ -185,7 +185,7 @@ func newServer(cfg Config) *Server {
 		cfg.StopReport = func(StopEvent) {}
 	}
 	if cfg.Jobs == nil {
-		cfg.Jobs = func(context.Context) ([]Job, error) { return nil, nil }
+		cfg.Jobs = func(context.Context) ([]JobTimes, error) { return nil, nil }
 	}
 	large := min(maxLarge, max(1, largeBytes/cfg.MaxBody)) // 16 MiB in all
 	s := &Server{cfg: cfg, refused: perSecond(cfg.Refused), seed: maphash.MakeSeed(), large: make(chan struct{}, large)}
