@@ -101,7 +101,7 @@ func (a *app) connect(ctx context.Context, s *session.Session, name string, how 
 			s.Config.LookupLimits().Quarantine)
 	}
 	by, err := credentials.Keep(ctx, s.Ledger,
-		credentials.Connection{Name: name, Provider: what.provider, Tenant: tenant, Actor: actor()}, grant)
+		credentials.ConsentTarget{Name: name, Provider: what.provider, Tenant: tenant, Actor: actor()}, grant)
 	if err != nil {
 		return err
 	}

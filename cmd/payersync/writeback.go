@@ -35,10 +35,10 @@ without that key.`,
 
 // writebacksOf returns the planned writes of all connections.
 func writebacksOf(s *session.Session) *office.Writebacks {
-	open := func(ctx context.Context, name string) (writeback.Connection, error) {
+	open := func(ctx context.Context, name string) (writeback.Target, error) {
 		c, err := s.Config.One(name)
 		if err != nil {
-			return writeback.Connection{}, err
+			return writeback.Target{}, err
 		}
 		return s.OpenWriter(ctx, c)
 	}
@@ -46,13 +46,13 @@ func writebacksOf(s *session.Session) *office.Writebacks {
 }
 
 // writers opens the writers of the connections with a write-back: of one by its name, or of all.
-func writers(ctx context.Context, s *session.Session, name string) ([]writeback.Connection, error) {
+func writers(ctx context.Context, s *session.Session, name string) ([]writeback.Target, error) {
 	if name != "" {
 		if err := s.Config.Has(name); err != nil {
 			return nil, err
 		}
 	}
-	var out []writeback.Connection
+	var out []writeback.Target
 	for _, c := range s.Config.Connections {
 		switch {
 		case name != "" && c.Name != name:
@@ -71,12 +71,12 @@ func writers(ctx context.Context, s *session.Session, name string) ([]writeback.
 
 // eachWriter calls do for every connection with a write-back, and says so if there is none.
 func (a *app) eachWriter(ctx context.Context, s *session.Session, name string,
-	do func(writeback.Connection) error) error {
+	do func(writeback.Target) error) error {
 	all, err := writers(ctx, s, name)
 	if err == nil && len(all) == 0 {
 		a.Say("No connection writes back: none has the key writeback.")
 	}
-	if err := connector.Each(all, func(w writeback.Connection) error { return do(w) }); err != nil {
+	if err := connector.Each(all, func(w writeback.Target) error { return do(w) }); err != nil {
 		return err
 	}
 	return err
@@ -121,14 +121,14 @@ each value that is not written. It reads the present value of the first %d field
 the system can be read. Approve the waiting writes with the hash at the end.`, shownWrites),
 		Example: "  payersync writeback plan\n  payersync writeback plan --connection acme --output json",
 		RunE: a.runs(a.open, func(ctx context.Context, s *session.Session, _ []string) error {
-			return a.eachWriter(ctx, s, connection, func(w writeback.Connection) error { return a.showWritePlan(ctx, s, w) })
+			return a.eachWriter(ctx, s, connection, func(w writeback.Target) error { return a.showWritePlan(ctx, s, w) })
 		}),
 	}
 	c.Flags().StringVar(&connection, "connection", "", "only the connection with this `NAME`")
 	return c
 }
 
-func (a *app) showWritePlan(ctx context.Context, s *session.Session, w writeback.Connection) error {
+func (a *app) showWritePlan(ctx context.Context, s *session.Session, w writeback.Target) error {
 	var first []writeback.Item
 	p, err := writeback.MakePlan(ctx, s.Ledger, w, func(i writeback.Item) {
 		if len(first) < shownWrites {
@@ -158,7 +158,7 @@ func writeRowOf(i writeback.Shown) writeRow {
 
 // writeWritePlan writes a plan as JSON, payer by payer: rows are the first of them, with their fields'
 // values.
-func (a *app) writeWritePlan(ctx context.Context, s *session.Session, w writeback.Connection, p writeback.Plan,
+func (a *app) writeWritePlan(ctx context.Context, s *session.Session, w writeback.Target, p writeback.Plan,
 	figures writePlan, rows []writeRow) error {
 	out := show.NewList(a.Out)
 	out.Open(figures)
@@ -278,7 +278,7 @@ approval.`,
 		Example: "  payersync writeback run\n  payersync sweep; payersync writeback run --connection acme",
 		RunE: a.runs(a.open, func(ctx context.Context, s *session.Session, _ []string) error {
 			code := exitDone
-			err := a.eachWriter(ctx, s, connection, func(w writeback.Connection) error {
+			err := a.eachWriter(ctx, s, connection, func(w writeback.Target) error {
 				one, err := a.writeBack(ctx, s, w)
 				code = worse(code, one)
 				return err
@@ -294,9 +294,9 @@ approval.`,
 }
 
 // writeBack makes one run for a watching person, and returns its exit code.
-func (a *app) writeBack(ctx context.Context, s *session.Session, w writeback.Connection) (int, error) {
+func (a *app) writeBack(ctx context.Context, s *session.Session, w writeback.Target) (int, error) {
 	progress := show.NewProgress(a.ErrOut, a.now)
-	run := writeback.Run{Connection: w, Ledger: s.Ledger,
+	run := writeback.Run{Target: w, Ledger: s.Ledger,
 		Progress: func(done, of int) { progress.Show(syncer.Progress{Stage: "writes", Done: done, Total: of}) }}
 	r, err := run.Do(ctx)
 	progress.End()

@@ -34,14 +34,14 @@ that need attention. Somebody else changed their field, the system refused the w
 or payersync wrote too often. The command asks no other system.`,
 		Example: "  payersync writeback\n  payersync writeback --output json",
 		RunE: a.runs(a.openLedger, func(ctx context.Context, s *session.Session, _ []string) error {
-			return a.eachWriter(ctx, s, connection, func(w writeback.Connection) error { return a.showWritten(ctx, s, w) })
+			return a.eachWriter(ctx, s, connection, func(w writeback.Target) error { return a.showWritten(ctx, s, w) })
 		}),
 	}
 	c.Flags().StringVar(&connection, "connection", "", "only the connection with this `NAME`")
 	return c
 }
 
-func (a *app) showWritten(ctx context.Context, s *session.Session, w writeback.Connection) error {
+func (a *app) showWritten(ctx context.Context, s *session.Session, w writeback.Target) error {
 	out := writeStatus{WritebackRun: state.WritebackRun{Connection: w.Name}, Says: map[string]int{}, Look: []writeRow{}}
 	runs, err := s.Ledger.WritebackRuns(ctx)
 	if err != nil {

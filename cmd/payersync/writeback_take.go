@@ -78,7 +78,7 @@ func writeBackOne(ctx context.Context, s *session.Session, c config.Connection) 
 	if err != nil {
 		return err
 	}
-	r, err := (&writeback.Run{Connection: w, Ledger: s.Ledger}).Do(ctx)
+	r, err := (&writeback.Run{Target: w, Ledger: s.Ledger}).Do(ctx)
 	if errors.Is(err, outbox.ErrBusy) {
 		return nil
 	}

@@ -174,7 +174,7 @@ func Choose(reached []Tenant, wanted string) (Tenant, error) {
 // Keep stores a consent's result for a connection, pinned to its organisation, in place of any consent
 // before. It fails with *state.ErrOtherEnvironment when the connection's records are another organisation's
 // (fault F28).
-func Keep(ctx context.Context, ledger *state.Ledger, to Connection, g Grant) (reconnectBy time.Time, err error) {
+func Keep(ctx context.Context, ledger *state.Ledger, to ConsentTarget, g Grant) (reconnectBy time.Time, err error) {
 	t := to.Provider.tokenSet(to.Name, g.Token, g.At)
 	t.Tenant, t.TenantName = to.Tenant.ID, to.Tenant.Name
 	return t.ReconnectBy, ledger.Do(ctx, func(tx *state.Tx) error {
@@ -186,8 +186,8 @@ func Keep(ctx context.Context, ledger *state.Ledger, to Connection, g Grant) (re
 	})
 }
 
-// Connection names the connection of a consent.
-type Connection struct {
+// ConsentTarget names the connection of a consent.
+type ConsentTarget struct {
 	Name     string
 	Provider Provider
 	Tenant   Tenant

@@ -69,7 +69,7 @@ func TestConsentThroughABrowserIsKeptWithItsOrganisation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	to := credentials.Connection{Name: acme, Provider: d.provider(),
+	to := credentials.ConsentTarget{Name: acme, Provider: d.provider(),
 		Tenant: credentials.Tenant{ID: "t1", Name: "Acme Ltd"}, Actor: "tester"}
 	by, err := credentials.Keep(t.Context(), d.ledger, to, grant)
 	if err != nil || !by.Equal(d.clock.now().Add(60*24*time.Hour)) {
@@ -320,7 +320,7 @@ func TestConsentForAnotherOrganisationIsNotKept(t *testing.T) {
 	}
 	access, refresh := d.vendor.Grant()
 	for tenant, kept := range map[string]bool{"t1": true, "t2": false} {
-		to := credentials.Connection{Name: acme, Provider: d.provider(), Tenant: credentials.Tenant{ID: tenant},
+		to := credentials.ConsentTarget{Name: acme, Provider: d.provider(), Tenant: credentials.Tenant{ID: tenant},
 			Actor: "tester"}
 		_, err := credentials.Keep(t.Context(), d.ledger, to, credentials.Grant{
 			Token: &oauth2.Token{AccessToken: access, RefreshToken: refresh}, At: d.clock.now(),

@@ -17,7 +17,7 @@ import (
 type Writebacks struct {
 	Ledger *state.Ledger
 	// Open opens the write-back of a connection. Its Writer is nil for a connection without one.
-	Open func(ctx context.Context, connection string) (writeback.Connection, error)
+	Open func(ctx context.Context, connection string) (writeback.Target, error)
 }
 
 // Errors of write-backs.
@@ -90,7 +90,7 @@ func (w *Writebacks) Plan(ctx context.Context, connection string, q WritesQuery)
 }
 
 // items makes the plan, and returns its items on the page.
-func (w *Writebacks) items(ctx context.Context, c writeback.Connection, q WritesQuery, out *Writes) (
+func (w *Writebacks) items(ctx context.Context, c writeback.Target, q WritesQuery, out *Writes) (
 	items []writeback.Item, err error) {
 	out.Plan, err = writeback.MakePlan(ctx, w.Ledger, c, func(i writeback.Item) {
 		if i.SourceID > q.After && len(items) <= q.Most && (q.Which == AllWrites ||
@@ -117,7 +117,7 @@ func (w *Writebacks) Approve(ctx context.Context, connection, batch, actor, reas
 	return writeback.Approve(ctx, w.Ledger, c, batch, actor, reason)
 }
 
-func (w *Writebacks) open(ctx context.Context, connection string) (writeback.Connection, error) {
+func (w *Writebacks) open(ctx context.Context, connection string) (writeback.Target, error) {
 	c, err := w.Open(ctx, connection)
 	switch {
 	case err != nil:
@@ -129,7 +129,7 @@ func (w *Writebacks) open(ctx context.Context, connection string) (writeback.Con
 }
 
 // addressee names the system and the field. The address of a webhook may hold a secret, so its host alone is named.
-func addressee(c writeback.Connection) string {
+func addressee(c writeback.Target) string {
 	hook, is := c.Writer.(*writeback.Webhook)
 	if !is {
 		return c.Writer.Setup()

@@ -38,8 +38,8 @@ func (f *field) Read(_ context.Context, ids []string) (map[string]connector.Writ
 func (f *field) Send(context.Context, string, []byte) error { return nil }
 
 // writer opens the write-back of the house.
-func (h *house) writer(_ context.Context, connection string) (writeback.Connection, error) {
-	out := writeback.Connection{Name: connection}
+func (h *house) writer(_ context.Context, connection string) (writeback.Target, error) {
+	out := writeback.Target{Name: connection}
 	if h.field != nil {
 		out.Writer = h.field
 	}
@@ -50,7 +50,7 @@ func (h *house) writer(_ context.Context, connection string) (writeback.Connecti
 func (h *house) writeBack() writeback.Result {
 	h.t.Helper()
 	c := must(h.writer(context.Background(), sample))(h.t)
-	return must((&writeback.Run{Connection: c, Ledger: h.ledger}).Do(context.Background()))(h.t)
+	return must((&writeback.Run{Target: c, Ledger: h.ledger}).Do(context.Background()))(h.t)
 }
 
 const writesOf = "/mandates/writeback/" + sample

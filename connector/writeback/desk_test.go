@@ -206,8 +206,8 @@ func upTo(n int) (out []int) {
 	return out
 }
 
-func (d *desk) connection() writeback.Connection {
-	return writeback.Connection{Name: d.name, Writer: d.books}
+func (d *desk) connection() writeback.Target {
+	return writeback.Target{Name: d.name, Writer: d.books}
 }
 
 func (d *desk) plan() writeback.Plan {
@@ -221,7 +221,7 @@ func (d *desk) plan() writeback.Plan {
 
 func (d *desk) run() writeback.Result {
 	d.t.Helper()
-	r, err := (&writeback.Run{Connection: d.connection(), Ledger: d.ledger}).Do(context.Background())
+	r, err := (&writeback.Run{Target: d.connection(), Ledger: d.ledger}).Do(context.Background())
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func TestKilledAtEveryCommitEachFieldEndsAsItShould(t *testing.T) {
 				t.Errorf("commit %d failed, and something was sent", at)
 			}
 		}
-		_, err := (&writeback.Run{Connection: d.connection(), Ledger: d.ledger}).Do(context.Background())
+		_, err := (&writeback.Run{Target: d.connection(), Ledger: d.ledger}).Do(context.Background())
 		d.commit, d.books.before = nil, nil
 		if err == nil && !dead {
 			t.Logf("%d commits", commits)
@@ -158,10 +158,10 @@ func TestASystemThatCannotBeReadIsToldTheSameAgain(t *testing.T) {
 	d := newDesk(t, 1)
 	d.observed(connector.MandateCreated, 0)
 	to := &blind{sent: map[string][]string{}, fail: errors.New("no answer")}
-	c := writeback.Connection{Name: "acme", Writer: to}
+	c := writeback.Target{Name: "acme", Writer: to}
 	run := func() {
 		t.Helper()
-		if _, err := (&writeback.Run{Connection: c, Ledger: d.ledger}).Do(t.Context()); err != nil {
+		if _, err := (&writeback.Run{Target: c, Ledger: d.ledger}).Do(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

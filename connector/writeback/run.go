@@ -31,7 +31,7 @@ type Result struct {
 
 // Run is one run of a connection's write-back.
 type Run struct {
-	Connection
+	Target
 	Ledger   *state.Ledger
 	Progress func(done, of int)
 
@@ -69,7 +69,7 @@ func (r *Run) run(ctx context.Context) error {
 		}
 	}
 	after := context.WithoutCancel(ctx)
-	p, err := MakePlan(after, r.Ledger, r.Connection, nil)
+	p, err := MakePlan(after, r.Ledger, r.Target, nil)
 	if err != nil {
 		return errors.Join(end, err)
 	}
@@ -88,7 +88,7 @@ func (r *Run) run(ctx context.Context) error {
 // keeps only as many of these as may go without approval: if there are more, all of them wait.
 func (r *Run) due(ctx context.Context) (due []string, fresh map[string]bool, err error) {
 	fresh = map[string]bool{}
-	p, err := MakePlan(ctx, r.Ledger, r.Connection, func(i Item) {
+	p, err := MakePlan(ctx, r.Ledger, r.Target, func(i Item) {
 		if i.Doing != Due {
 			return
 		}
@@ -120,7 +120,7 @@ func (r *Run) dueOf(ctx context.Context, due []string, fresh map[string]bool) (i
 
 // those returns the items with this task.
 func (r *Run) those(ctx context.Context, d Doing) (items []Item, err error) {
-	_, err = MakePlan(ctx, r.Ledger, r.Connection, func(i Item) {
+	_, err = MakePlan(ctx, r.Ledger, r.Target, func(i Item) {
 		if i.Doing == d {
 			items = append(items, i)
 		}

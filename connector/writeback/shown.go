@@ -17,7 +17,7 @@ type Shown struct {
 
 // Show reads the fields of items, if the system supports reading, and finds what a run would write now. It writes
 // nothing.
-func (c Connection) Show(ctx context.Context, ledger *state.Ledger, items []Item) ([]Shown, error) {
+func (c Target) Show(ctx context.Context, ledger *state.Ledger, items []Item) ([]Shown, error) {
 	out := connector.Map(items, func(i Item) Shown { return Shown{Item: i} })
 	held, err := c.read(ctx, items)
 	if held == nil || err != nil {
@@ -48,7 +48,7 @@ func (c Connection) Show(ctx context.Context, ledger *state.Ledger, items []Item
 }
 
 // read returns the values of the fields; nil if they cannot be read.
-func (c Connection) read(ctx context.Context, items []Item) (map[string]connector.WrittenField, error) {
+func (c Target) read(ctx context.Context, items []Item) (map[string]connector.WrittenField, error) {
 	reader, can := c.Writer.(Reader)
 	if !can || len(items) == 0 {
 		return nil, nil
@@ -73,7 +73,7 @@ type meeting struct {
 }
 
 // meet decides what a write does with the field's present value.
-func (c Connection) meet(i Item, field state.WritebackField, found connector.WrittenField, there bool) meeting {
+func (c Target) meet(i Item, field state.WritebackField, found connector.WrittenField, there bool) meeting {
 	if why := closed(found, there); why != "" {
 		return meeting{refused: why}
 	}

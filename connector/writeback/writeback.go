@@ -64,14 +64,14 @@ type Reader interface {
 	Read(ctx context.Context, sourceIDs []string) (map[string]connector.WrittenField, error)
 }
 
-// Connection is a connection with a writer.
-type Connection struct {
+// Target is a connection with a writer.
+type Target struct {
 	Name   string
 	Writer Writer
 }
 
 // SetupHash returns the ledger's hash of the field's setup.
-func (c Connection) SetupHash() string { return hashOf(c.Writer.Setup()) }
+func (c Target) SetupHash() string { return hashOf(c.Writer.Setup()) }
 
 func hashOf(text string) string {
 	sum := sha256.Sum256([]byte(text))
@@ -149,7 +149,7 @@ func (p Plan) Stuck() (n int) {
 // MakePlan computes the necessary writes. It sends no requests, writes nothing, and keeps no items: it passes
 // them to each in the order of their source ids, unless each is nil. Only after all were counted is it known
 // which of them wait for a person, see Item.In.
-func MakePlan(ctx context.Context, ledger *state.Ledger, c Connection, each func(Item)) (Plan, error) {
+func MakePlan(ctx context.Context, ledger *state.Ledger, c Target, each func(Item)) (Plan, error) {
 	p := Plan{Connection: c.Name, counts: map[Doing]int{}}
 	now := ledger.Now()
 	fresh, batch := 0, outbox.Batch{}
@@ -194,7 +194,7 @@ func wanted(status connector.MandateStatus, says []connector.Standing) connector
 }
 
 // itemOf returns the task for a payer; false for none.
-func (c Connection) itemOf(p state.WritebackPayer, now time.Time) (Item, bool) {
+func (c Target) itemOf(p state.WritebackPayer, now time.Time) (Item, bool) {
 	if !c.readable() {
 		p.Doubted = false
 	}
@@ -225,13 +225,13 @@ func (c Connection) itemOf(p state.WritebackPayer, now time.Time) (Item, bool) {
 	return i, true
 }
 
-func (c Connection) readable() bool {
+func (c Target) readable() bool {
 	_, is := c.Writer.(Reader)
 	return is
 }
 
 // rules returns the rules of the outbox: a system without a readable field recognises a repeat by its id.
-func (c Connection) rules() outbox.Rules {
+func (c Target) rules() outbox.Rules {
 	if c.readable() {
 		return outbox.Fields
 	}
@@ -279,7 +279,7 @@ func (i Item) Fresh() bool { return i.Doing == Due && i.Approved != i.To }
 
 // Approve approves the waiting writes, if they are the batch a person has seen, and returns their number. It fails with
 // outbox.ErrNothing or outbox.ErrChanged.
-func Approve(ctx context.Context, ledger *state.Ledger, c Connection, batch, actor, reason string) (int, error) {
+func Approve(ctx context.Context, ledger *state.Ledger, c Target, batch, actor, reason string) (int, error) {
 	a := state.WritebackApproval{Connection: c.Name, Setup: c.SetupHash(), Batch: batch,
 		Writes: map[string]connector.Standing{}, Reason: reason}
 	p, err := MakePlan(ctx, ledger, c, func(i Item) {
@@ -298,7 +298,7 @@ func Approve(ctx context.Context, ledger *state.Ledger, c Connection, batch, act
 
 // Take gives the field of a record back to write-back, on a person's word: what somebody else
 // wrote there, or the system refused, no longer counts. It reports false for nothing to take.
-func Take(ctx context.Context, ledger *state.Ledger, c Connection, sourceID, actor, reason string) (took bool,
+func Take(ctx context.Context, ledger *state.Ledger, c Target, sourceID, actor, reason string) (took bool,
 	err error) {
 	id := state.RecordID{Connection: c.Name, SourceID: sourceID}
 	err = ledger.Do(ctx, func(tx *state.Tx) error {

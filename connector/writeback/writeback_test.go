@@ -307,7 +307,7 @@ func TestNobodyElseWritesMeanwhile(t *testing.T) {
 		t.Fatal(lock, err)
 	}
 	defer func() { _ = lock.Release() }()
-	if _, err := (&writeback.Run{Connection: d.connection(), Ledger: d.ledger}).Do(t.Context()); !errors.Is(err,
+	if _, err := (&writeback.Run{Target: d.connection(), Ledger: d.ledger}).Do(t.Context()); !errors.Is(err,
 		outbox.ErrBusy) {
 		t.Errorf("got %v", err)
 	}

@@ -44,8 +44,8 @@ func (s *Session) OpenSource(ctx context.Context, c config.Connection) (accounti
 
 // OpenWriter opens the write-back of a connection's statuses; its Writer is nil for a connection without one.
 // It sends nothing.
-func (s *Session) OpenWriter(ctx context.Context, c config.Connection) (writeback.Connection, error) {
-	out := writeback.Connection{Name: c.Name}
+func (s *Session) OpenWriter(ctx context.Context, c config.Connection) (writeback.Target, error) {
+	out := writeback.Target{Name: c.Name}
 	if c.Writeback == nil {
 		return out, nil
 	}
