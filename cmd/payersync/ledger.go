@@ -45,7 +45,7 @@ const backupJob = "backup"
 
 // backupReport is the output of `ledger backup --output json`.
 type backupReport struct {
-	backups.Result
+	backups.Backup
 	KeyFile string `json:"key_file"` // not part of the backup
 }
 

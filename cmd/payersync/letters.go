@@ -126,7 +126,7 @@ func outcomeOf(e letters.LetterEvent) string {
 }
 
 // sentExit returns the exit status after sending: whether there is a finding, or a letter waits for approval.
-func sentExit(r letters.Result) error {
+func sentExit(r letters.Counts) error {
 	switch {
 	case r.Refused+r.Unclear+r.Abandoned > 0:
 		return exitError(exitAttention)
@@ -140,7 +140,7 @@ func sentExit(r letters.Result) error {
 	return nil
 }
 
-func (a *app) showSent(r letters.Result, paused []string) error {
+func (a *app) showSent(r letters.Counts, paused []string) error {
 	if a.JSON() {
 		out := sentLetters{r.Sent, r.Refused, r.Deferred, r.Unclear, r.Kept, r.Waiting, r.Left, r.Abandoned, r.Closed,
 			[]letterHold{}}

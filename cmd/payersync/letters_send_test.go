@@ -11,25 +11,25 @@ import (
 func TestLettersThatAreHeldEndWithAStatusAndTheNextStep(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		result letters.Result
+		result letters.Counts
 		code   int
 		next   string
 	}{
-		"unclear letters": {letters.Result{Holds: []letters.Hold{{Code: letters.HoldUnclear,
+		"unclear letters": {letters.Counts{Holds: []letters.Hold{{Code: letters.HoldUnclear,
 			Text: "Of 5 letters nobody knows."}}}, exitAttention, "payersync letters list --state unclear"},
-		"a mistake": {letters.Result{Holds: []letters.Hold{{Code: letters.HoldMapping, Connection: "acme",
+		"a mistake": {letters.Counts{Holds: []letters.Hold{{Code: letters.HoldMapping, Connection: "acme",
 			Text: "It has a mistake."}}}, exitAttention, "payersync mapping check acme"},
-		"old books": {letters.Result{Holds: []letters.Hold{{Code: letters.HoldSource, Connection: "acme",
+		"old books": {letters.Counts{Holds: []letters.Hold{{Code: letters.HoldSource, Connection: "acme",
 			Text: "They were not read."}}}, exitAttention, "payersync sync acme"},
-		"an old list": {letters.Result{Holds: []letters.Hold{{Code: letters.HoldSweep,
+		"an old list": {letters.Counts{Holds: []letters.Hold{{Code: letters.HoldSweep,
 			Text: "It was not read."}}}, exitAttention, "payersync sweep"},
-		"a folder that is not shared": {letters.Result{Holds: []letters.Hold{{Code: letters.HoldJournal,
+		"a folder that is not shared": {letters.Counts{Holds: []letters.Hold{{Code: letters.HoldJournal,
 			Text: "It is not shared."}}}, exitAttention, "payersync help many-machines"},
-		"a restore": {letters.Result{Holds: []letters.Hold{{Code: letters.HoldRestored,
+		"a restore": {letters.Counts{Holds: []letters.Hold{{Code: letters.HoldRestored,
 			Text: "It was put back.", Person: true}}}, exitApproval, "payersync letters continue --reason TEXT"},
-		"no sender": {letters.Result{Holds: []letters.Hold{{Code: letters.HoldSender,
+		"no sender": {letters.Counts{Holds: []letters.Hold{{Code: letters.HoldSender,
 			Text: "payersync does not write."}}}, exitDone, ""},
-		"nothing": {letters.Result{Sent: 3}, exitDone, ""},
+		"nothing": {letters.Counts{Sent: 3}, exitDone, ""},
 	} {
 		err := sentExit(test.result)
 		var code exitError

@@ -62,8 +62,8 @@ type LetterEvent struct {
 	Answer    string             // the mail server's answer, or why it was not sent
 }
 
-// Result counts the results of one run.
-type Result struct {
+// Counts counts the results of one run.
+type Counts struct {
 	Sent, Refused, Deferred, Unclear int
 	Kept                             int // looked at and not sent
 	Waiting                          int // for a person
@@ -90,12 +90,12 @@ const (
 // Run sends the due letters once. Letters not sent within a few minutes are left to the next run. It fails with ErrBusy
 // while another process is sending. It also fails if the billing service or the mail server does not answer, or the
 // ledger cannot be written.
-func (d *Desk) Run(ctx context.Context) (res Result, err error) {
+func (d *Desk) Run(ctx context.Context) (res Counts, err error) {
 	err = outbox.Locked(d.Ledger, state.MessageLetter, func() (err error) { res, err = d.run(ctx); return err })
 	return res, err
 }
 
-func (d *Desk) run(ctx context.Context) (res Result, err error) {
+func (d *Desk) run(ctx context.Context) (res Counts, err error) {
 	err = d.Ledger.Do(ctx, func(tx *state.Tx) error {
 		n, err := tx.AbandonSending()
 		res.Abandoned = int(n)
@@ -222,7 +222,7 @@ func (d *Desk) noteAddresses(ctx context.Context, p *Plan) error {
 }
 
 // sendAll sends the due letters in the order of their steps, the first letters first.
-func (d *Desk) sendAll(ctx context.Context, p *Plan, res *Result) error {
+func (d *Desk) sendAll(ctx context.Context, p *Plan, res *Counts) error {
 	due := []Next{}
 	for _, x := range p.Next {
 		if x.What == Due && !p.holds(x.Connection) && d.Settings.isOpen(x.Connection, d.Ledger.Now()) {
@@ -272,7 +272,7 @@ func (d *Desk) sendAll(ctx context.Context, p *Plan, res *Result) error {
 	return nil
 }
 
-func (r *Result) count(e LetterEvent) {
+func (r *Counts) count(e LetterEvent) {
 	switch e.State {
 	case state.MessageSent:
 		r.Sent++

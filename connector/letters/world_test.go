@@ -228,7 +228,7 @@ func (w *world) look() *letters.Plan {
 	return p
 }
 
-func (w *world) send() letters.Result {
+func (w *world) send() letters.Counts {
 	w.t.Helper()
 	res, err := w.desk.Run(context.Background())
 	if err != nil {

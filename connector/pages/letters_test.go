@@ -80,7 +80,7 @@ func (h *house) asks(books []byte) {
 }
 
 // deliver sends what may leave, as payersync serve does.
-func (h *house) deliver() letters.Result {
+func (h *house) deliver() letters.Counts {
 	h.t.Helper()
 	defer h.letters.Renew()
 	return must(h.letters.Desk.Run(context.Background()))(h.t)

@@ -46,8 +46,8 @@ type Progress struct {
 	Done, Total int
 }
 
-// Result is a backup that was made.
-type Result struct {
+// Backup is a backup that was made.
+type Backup struct {
 	Path      string `json:"path"`
 	Bytes     int64  `json:"bytes"`
 	Encrypted bool   `json:"encrypted"`
@@ -66,7 +66,7 @@ const (
 
 // Make makes a backup of the ledger as it is now, while others go on writing. It never overwrites
 // an existing file, and removes no older one before the new one was verified.
-func Make(ctx context.Context, l *state.Ledger, o Config) (Result, error) {
+func Make(ctx context.Context, l *state.Ledger, o Config) (Backup, error) {
 	if o.Step == nil {
 		o.Step = func(string) error { return nil }
 	}
@@ -94,10 +94,10 @@ type maker struct {
 	ledger *state.Ledger
 	folder *files.Folder
 	name   string // of the file to be made; "" for one of our own
-	res    Result
+	res    Backup
 }
 
-func (m *maker) make(ctx context.Context) (res Result, err error) {
+func (m *maker) make(ctx context.Context) (res Backup, err error) {
 	if err := m.open(); err != nil {
 		return res, err
 	}
@@ -105,7 +105,7 @@ func (m *maker) make(ctx context.Context) (res Result, err error) {
 	if err := m.sweep(); err != nil {
 		return res, err
 	}
-	m.res = Result{Encrypted: len(m.Recipients) > 0, Removed: []string{}, Warnings: m.warnings()}
+	m.res = Backup{Encrypted: len(m.Recipients) > 0, Removed: []string{}, Warnings: m.warnings()}
 	f, temporary, err := m.begin()
 	if err != nil {
 		return res, err

@@ -72,7 +72,7 @@ func (b *books) options() Config {
 	return Config{Target: b.folder, KeyFile: b.path + ".key", Now: func() time.Time { return b.now }}
 }
 
-func (b *books) make(change ...func(*Config)) Result {
+func (b *books) make(change ...func(*Config)) Backup {
 	b.t.Helper()
 	o := b.options()
 	for _, f := range change {
@@ -123,7 +123,7 @@ func TestABackupIsForItsOwnerAloneCheckedAndNamedByItsTime(t *testing.T) {
 	t.Parallel()
 	b := newBooks(t)
 	first, second := b.make(), b.make() // in one second
-	for _, r := range []Result{first, second} {
+	for _, r := range []Backup{first, second} {
 		info, err := os.Stat(r.Path)
 		if err != nil || info.Mode().Perm() != 0o600 || info.Size() != r.Bytes {
 			t.Errorf("%s: %v, %v", r.Path, info, err)
