@@ -160,7 +160,7 @@ func TestASecondCustomerIsAFindingEverywhere(t *testing.T) {
 		s.Told[ToldDuplicate].Since.IsZero() {
 		t.Errorf("it stands at %+v: %v", s, err)
 	}
-	if err := d.EachOutline(ctx, func(o Standing) error {
+	if err := d.EachOutline(ctx, func(o ReadinessFacts) error {
 		if o.Told[ToldDuplicate].Reason != connector.ReasonDuplicateCustomer {
 			t.Errorf("the outline of %s is told %v", o.SourceID, o.Told)
 		}

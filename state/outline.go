@@ -62,7 +62,7 @@ type outlined struct {
 // key, the state in the accounting system, merges, requests for the customer, ends of mandates, letter times
 // and the financial status. The records come in no order. It reads each table once, in file order, and joins
 // the mandates to their payers in memory: lookups one by one would take longer than everything else.
-func (l *Ledger) EachOutline(ctx context.Context, do func(Standing) error) error {
+func (l *Ledger) EachOutline(ctx context.Context, do func(ReadinessFacts) error) error {
 	stops, err := l.holdingStops(ctx)
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (l *Ledger) EachOutline(ctx context.Context, do func(Standing) error) error
 		if err != nil {
 			return err
 		}
-		return m.outlines(ctx, func(s *Standing) error {
+		return m.outlines(ctx, func(s *ReadinessFacts) error {
 			if o, has := mandates[s.Mandate.ID]; has {
 				s.Mandate.Status, s.Mandate.HasLink = o.status, o.hasLink
 				s.Mandate.Since, s.Mandate.LastSeen, s.Mandate.LinkAt = o.since.time(), o.lastSeen.time(), o.linkAt.time()
@@ -184,7 +184,7 @@ func (m moment) labels(ctx context.Context, connection string, do func(RecordID,
 		})
 }
 
-// tells returns the reports on records, in the order of Standing.Told, without second customers.
+// tells returns the reports on records, in the order of ReadinessFacts.Told, without second customers.
 func (m moment) tells(ctx context.Context) (map[RecordID]*[4]Told, error) {
 	out := map[RecordID]*[4]Told{}
 	var id RecordID
@@ -226,7 +226,7 @@ func bits(conditions ...string) string {
 }
 
 // outlines passes on all records, with the ids of their mandates.
-func (m moment) outlines(ctx context.Context, do func(*Standing) error) error {
+func (m moment) outlines(ctx context.Context, do func(*ReadinessFacts) error) error {
 	tells, err := m.tells(ctx)
 	if err != nil {
 		return err
@@ -240,7 +240,7 @@ func (m moment) outlines(ctx context.Context, do func(*Standing) error) error {
 	var unasked Unasked
 	var changed sql.NullString
 	var is int64
-	var s Standing
+	var s ReadinessFacts
 	names := interned{}
 	return m.rows(ctx, `SELECT r.connection, r.source_id, CASE r.decision WHEN 'none' THEN '' ELSE r.decision END, r.updated_at,
 		`+bits(isNoPayer, "r.contested <> 0", "coalesce(p.stays_at, 0) <> 0 AND p.stays_with = coalesce(p.mandate_id, '')",
@@ -251,7 +251,7 @@ func (m moment) outlines(ctx context.Context, do func(*Standing) error) error {
 		FROM source_records r LEFT JOIN payers p ON p.connection = r.connection AND p.source_id = r.source_id`,
 		nil, []any{&id.Connection, &id.SourceID, &decision, &changed, &is, &link, &customer, &mandate, &unasked.Why,
 			&unasked.Line, &unasked.Condition}, func() (err error) {
-			s = Standing{RecordID: RecordID{names.of(id.Connection), id.SourceID}, Decision: Verdict(decision),
+			s = ReadinessFacts{RecordID: RecordID{names.of(id.Connection), id.SourceID}, Decision: Verdict(decision),
 				LinkState: connector.LinkState(link), BillingID: customer, Asking: asking[id], Unasked: unasked}
 			s.Left, s.Contested, s.Stays, s.LetBe, s.Unlinking, s.InOrder, s.Missing = is&1 > 0, is&2 > 0, is&4 > 0, is&8 > 0,
 				is&16 > 0, is&32 > 0, is&64 > 0

@@ -392,7 +392,7 @@ func (tx *Tx) decided(known *payerFacts, s settleRow, p payerRow, f factRow) err
 }
 
 // standing returns the standing of a record by its newest plan and its state.
-func (s settleRow) standing(p PlanFacts) protocol.Standing {
+func (s settleRow) standing(p PlanFacts) protocol.Usability {
 	switch {
 	case s.unseen:
 		return protocol.NotShown

@@ -11,9 +11,9 @@ import (
 	"payersync/connector"
 )
 
-// Standing holds everything known about a record's readiness for collection. Package standing puts
+// ReadinessFacts holds everything known about a record's readiness for collection. Package standing puts
 // it into words.
-type Standing struct {
+type ReadinessFacts struct {
 	RecordID
 	Label     *connector.Label      // nil where none was made yet, or the ledger has no key
 	State     connector.RecordState // in its books, or RecordForgotten
@@ -52,7 +52,7 @@ type Standing struct {
 	Barred    *LetterStop // the stop of the first e-mail address, if in force; also nil if the ledger has no key
 }
 
-// ToldDuplicate is the place in Standing.Told of a second customer in the billing service.
+// ToldDuplicate is the place in ReadinessFacts.Told of a second customer in the billing service.
 const ToldDuplicate = 3
 
 // Told is a reported reason, and since when.
@@ -125,14 +125,14 @@ func standingColumns(records, about string) string {
 
 // EachStanding passes on the readiness of each record, of one connection or of all for "", in the
 // order of connections and ids. It reads as it goes.
-func (l *Ledger) EachStanding(ctx context.Context, connection string, do func(Standing) error) error {
+func (l *Ledger) EachStanding(ctx context.Context, connection string, do func(ReadinessFacts) error) error {
 	add, err := l.besidesRecords(ctx)
 	if err != nil {
 		return err
 	}
 	return l.eachStanding(ctx,
 		standingColumns("source_records r", "")+" WHERE r.connection = ?1 OR ?1 = '' ORDER BY r.connection, r.source_id",
-		[]any{connection}, func(s Standing) error {
+		[]any{connection}, func(s ReadinessFacts) error {
 			add(&s)
 			return do(s)
 		})
@@ -143,7 +143,7 @@ const standingsAtOnce = 1000
 
 // EachStandingOf passes on the readiness of these records in their order, each by its present row; missing
 // records are omitted. A slow caller blocks nobody.
-func (l *Ledger) EachStandingOf(ctx context.Context, records []RecordID, do func(Standing) error) error {
+func (l *Ledger) EachStandingOf(ctx context.Context, records []RecordID, do func(ReadinessFacts) error) error {
 	add, err := l.besidesRecords(ctx)
 	if err != nil {
 		return err
@@ -155,9 +155,9 @@ func (l *Ledger) EachStandingOf(ctx context.Context, records []RecordID, do func
 		if err != nil {
 			return err
 		}
-		found := make(map[RecordID]Standing, len(some))
+		found := make(map[RecordID]ReadinessFacts, len(some))
 		if err := l.eachStanding(ctx, query, []any{string(asked)},
-			func(s Standing) error { found[s.RecordID] = s; return nil }); err != nil {
+			func(s ReadinessFacts) error { found[s.RecordID] = s; return nil }); err != nil {
 			return err
 		}
 		for _, id := range some {
@@ -176,7 +176,7 @@ func (l *Ledger) EachStandingOf(ctx context.Context, records []RecordID, do func
 
 // besidesRecords returns a function that adds to a readiness everything outside the row of its
 // record.
-func (l *Ledger) besidesRecords(ctx context.Context) (add func(*Standing), err error) {
+func (l *Ledger) besidesRecords(ctx context.Context) (add func(*ReadinessFacts), err error) {
 	stops, err := l.holdingStops(ctx)
 	if err != nil {
 		return nil, err
@@ -198,7 +198,7 @@ func (l *Ledger) besidesRecords(ctx context.Context) (add func(*Standing), err e
 		return nil, err
 	}
 	succeeded, err := l.succeeded(ctx)
-	return func(s *Standing) {
+	return func(s *ReadinessFacts) {
 		s.PutOff, s.Succeeded, s.Told[ToldDuplicate] = later[s.RecordID], succeeded[s.RecordID], doubled[s.RecordID]
 		recipient := ""
 		if len(stops.addresses) > 0 { // a hash each is worth making only where one can be met
@@ -211,11 +211,11 @@ func (l *Ledger) besidesRecords(ctx context.Context) (add func(*Standing), err e
 
 // StandingOf returns the readiness of one record; nil when there is none. It reads no letters, stops and
 // cancellations of other payers, because it runs before each letter.
-func (l *Ledger) StandingOf(ctx context.Context, id RecordID) (out *Standing, err error) {
+func (l *Ledger) StandingOf(ctx context.Context, id RecordID) (out *ReadinessFacts, err error) {
 	const about = " WHERE mandate_id = (SELECT mandate_id FROM payers WHERE connection = ?1 AND source_id = ?2)"
 	if err := l.eachStanding(ctx,
 		standingColumns("source_records r", about)+" WHERE r.connection = ?1 AND r.source_id = ?2",
-		[]any{id.Connection, id.SourceID}, func(s Standing) error { out = &s; return nil }); err != nil || out == nil {
+		[]any{id.Connection, id.SourceID}, func(s ReadinessFacts) error { out = &s; return nil }); err != nil || out == nil {
 		return nil, err
 	}
 	recipient := l.recipientOf(*out)
@@ -250,7 +250,7 @@ func (l *Ledger) StandingOf(ctx context.Context, id RecordID) (out *Standing, er
 }
 
 // addTold counts the letters about unsigned mandates known only from the journal.
-func (l *Ledger) addTold(s *Standing, told map[string]ToldLetter) {
+func (l *Ledger) addTold(s *ReadinessFacts, told map[string]ToldLetter) {
 	for step := 0; step < LetterSteps && len(told) > 0 && s.Mandate.Status == connector.MandateCreated; step++ {
 		if t, is := told[l.LetterID(s.Mandate.ID, step)]; is {
 			s.Letters.add(t.At)
@@ -259,7 +259,7 @@ func (l *Ledger) addTold(s *Standing, told map[string]ToldLetter) {
 }
 
 // recipientOf returns the hash of the address of a record's payer; "" for none.
-func (l *Ledger) recipientOf(s Standing) string {
+func (l *Ledger) recipientOf(s ReadinessFacts) string {
 	if s.Label == nil || s.Label.Email == "" {
 		return ""
 	}
@@ -267,7 +267,7 @@ func (l *Ledger) recipientOf(s Standing) string {
 }
 
 // add adds the facts outside the row of a record.
-func (s *Standing) add(of stops, recipient string, acts map[string]Ended) {
+func (s *ReadinessFacts) add(of stops, recipient string, acts map[string]Ended) {
 	s.Stop = of.payers[s.RecordID]
 	if recipient != "" {
 		s.Barred = of.addresses[recipient]
@@ -278,12 +278,12 @@ func (s *Standing) add(of stops, recipient string, acts map[string]Ended) {
 	}
 }
 
-func (l *Ledger) eachStanding(ctx context.Context, query string, args []any, do func(Standing) error) error {
+func (l *Ledger) eachStanding(ctx context.Context, query string, args []any, do func(ReadinessFacts) error) error {
 	return each(ctx, l, query, args, (*standingRow).dest, func(r standingRow) (err error) {
 		if err := r.times(); err != nil {
 			return err
 		}
-		s := &r.Standing
+		s := &r.ReadinessFacts
 		s.Key = connector.ParseKey(s.Key.Name, s.Key.Value)
 		if s.Label, err = l.openLabel(s.RecordID, r.box); err != nil {
 			return err
@@ -308,7 +308,7 @@ func (t *SentLetters) add(at time.Time) {
 
 // standingRow is a row of standingColumns.
 type standingRow struct {
-	Standing
+	ReadinessFacts
 	box []byte
 
 	status []byte // financial
@@ -318,7 +318,7 @@ type standingRow struct {
 }
 
 func (r *standingRow) dest() []any {
-	s, m, t := &r.Standing, &r.Mandate, &r.text
+	s, m, t := &r.ReadinessFacts, &r.Mandate, &r.text
 	return []any{&s.Connection, &s.SourceID, &s.State, &s.Decision, &t[0], &s.Left, &s.GivenUp, &s.MergedTo, &s.Stays,
 		&s.LetBe, &s.Unlinking, &s.Contested,
 		&s.Told[0].Reason, &t[1], &s.Told[1].Reason, &t[2], &s.Told[2].Reason, &t[3], &s.Awaited,
@@ -330,7 +330,7 @@ func (r *standingRow) dest() []any {
 
 // times reads the times of a row.
 func (r *standingRow) times() error {
-	s, m := &r.Standing, &r.Mandate
+	s, m := &r.ReadinessFacts, &r.Mandate
 	for i, to := range []*time.Time{&s.ChangedAt, &s.Told[0].Since, &s.Told[1].Since, &s.Told[2].Since, &m.Since,
 		&m.FirstSeen, &m.LastSeen, &m.LinkAt,
 		&s.Letters.First, &s.Letters.Last} {

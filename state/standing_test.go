@@ -12,10 +12,10 @@ import (
 )
 
 // standings returns where each record stands, in order.
-func standings(t *testing.T, l *Ledger, connection string) (out []Standing) {
+func standings(t *testing.T, l *Ledger, connection string) (out []ReadinessFacts) {
 	t.Helper()
 	if err := l.EachStanding(t.Context(), connection,
-		func(s Standing) error { out = append(out, s); return nil }); err != nil {
+		func(s ReadinessFacts) error { out = append(out, s); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return out
@@ -43,9 +43,9 @@ func TestEachRecordStandsSomewhereOnce(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("of connection %q (-want +got):\n%s", connection, diff)
 		}
-		var among []Standing
+		var among []ReadinessFacts
 		if err := d.EachStandingOf(t.Context(), want,
-			func(s Standing) error { among = append(among, s); return nil }); err != nil {
+			func(s ReadinessFacts) error { among = append(among, s); return nil }); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(standings(t, d.Ledger, connection), among); diff != "" {
@@ -127,7 +127,7 @@ func TestAStandingHoldsWhatWasSentForItsMandateAndTheStopsThatHold(t *testing.T)
 	if diff := cmp.Diff(&got, alone); diff != "" || err != nil {
 		t.Errorf("among all and alone (-all +alone):\n%s%v", diff, err)
 	}
-	if err := d.EachStandingOf(t.Context(), []RecordID{ada}, func(named Standing) error {
+	if err := d.EachStandingOf(t.Context(), []RecordID{ada}, func(named ReadinessFacts) error {
 		if diff := cmp.Diff(got, named); diff != "" {
 			t.Errorf("among all and named (-all +named):\n%s", diff)
 		}
@@ -152,7 +152,7 @@ func TestRecordsThatAreNamedComeInTheirOrderAndAsTheyStandThen(t *testing.T) {
 	slices.Reverse(named)
 	named = append([]RecordID{{acme, "nobody"}}, named...)
 	var got []RecordID
-	if err := d.EachStandingOf(t.Context(), named, func(s Standing) error {
+	if err := d.EachStandingOf(t.Context(), named, func(s ReadinessFacts) error {
 		if got = append(got, s.RecordID); len(got) == 1 {
 			first := records[0] // which comes last
 			first.State = connector.RecordArchived

@@ -67,7 +67,7 @@ func (d *Desk) freeze(ctx context.Context, x Next, messageID string) (to string,
 
 // differs describes the differences between the customer in the read, the record and the letter; "" when they
 // do.
-func (d *Desk) differs(x Next, now *state.Standing, customer *connector.RemoteCustomer, link string) string {
+func (d *Desk) differs(x Next, now *state.ReadinessFacts, customer *connector.RemoteCustomer, link string) string {
 	switch {
 	case customer == nil:
 		return "the billing service says that the customer does not exist"
@@ -102,7 +102,7 @@ func (d *Desk) differs(x Next, now *state.Standing, customer *connector.RemoteCu
 }
 
 // draft returns the content of a letter.
-func (d *Desk) draft(x Next, now *state.Standing, link, messageID string) Draft {
+func (d *Desk) draft(x Next, now *state.ReadinessFacts, link, messageID string) Draft {
 	return Draft{
 		Kind: x.Kind, Language: d.language(now.Label.Language, d.Settings.Language[x.Connection]),
 		To: strings.TrimSpace(now.Label.Email), MessageID: messageID + "@" + d.domain(),

@@ -81,7 +81,7 @@ type HandoverFile struct {
 // in the audit log before anybody can see a link.
 func MakeHandover(ctx context.Context, ledger *state.Ledger, h Handover, actor string) (*HandoverFile, error) {
 	file := &HandoverFile{ledger: ledger, of: h, at: ledger.Now()}
-	err := ledger.EachStanding(ctx, h.Connection, func(f state.Standing) error {
+	err := ledger.EachStanding(ctx, h.Connection, func(f state.ReadinessFacts) error {
 		if _, takes := file.row(f); !takes {
 			return nil
 		}
@@ -110,7 +110,7 @@ var errEnough = errors.New("enough was read")
 // Each passes the rows of the file, with their links, to do: each in its current state, without payers gone from the
 // list since.
 func (file *HandoverFile) Each(ctx context.Context, do func(HandoverRow) error) error {
-	return file.ledger.EachStandingOf(ctx, file.records, func(f state.Standing) error {
+	return file.ledger.EachStandingOf(ctx, file.records, func(f state.ReadinessFacts) error {
 		r, takes := file.row(f)
 		if !takes {
 			return nil
@@ -123,7 +123,7 @@ func (file *HandoverFile) Each(ctx context.Context, do func(HandoverRow) error) 
 }
 
 // row returns the row of a record but for its link, and whether it is on the list.
-func (file *HandoverFile) row(f state.Standing) (HandoverRow, bool) {
+func (file *HandoverFile) row(f state.ReadinessFacts) (HandoverRow, bool) {
 	f = standing.WithoutExpired(f, file.at, file.of.Valid)
 	s := standing.Of(f, file.at)
 	if !file.of.takes(f, s, file.at) {
@@ -132,7 +132,7 @@ func (file *HandoverFile) row(f state.Standing) (HandoverRow, bool) {
 	return handoverRow(f, s, file.at), true
 }
 
-func (h Handover) takes(f state.Standing, s standing.Standing, now time.Time) bool {
+func (h Handover) takes(f state.ReadinessFacts, s standing.Assessment, now time.Time) bool {
 	switch {
 	case h.Lost:
 		return s.Step == standing.LinkLost && standing.IsPayer(f)
@@ -142,7 +142,7 @@ func (h Handover) takes(f state.Standing, s standing.Standing, now time.Time) bo
 	return (!h.NotSent || s.Step == standing.NotSent) && now.Sub(s.Since) >= h.Older
 }
 
-func handoverRow(f state.Standing, s standing.Standing, now time.Time) HandoverRow {
+func handoverRow(f state.ReadinessFacts, s standing.Assessment, now time.Time) HandoverRow {
 	r := HandoverRow{Number: f.Key.Value, Status: f.Mandate.Status, Days: s.Days(now), Sent: standing.FirstSent(f),
 		Next: next(s), Note: note(s),
 		Connection: f.Connection, MandateID: f.Mandate.ID, source: f.SourceID}
@@ -159,7 +159,7 @@ func handoverRow(f state.Standing, s standing.Standing, now time.Time) HandoverR
 }
 
 // next names the next step of a row in a few words.
-func next(s standing.Standing) string {
+func next(s standing.Assessment) string {
 	switch s.Step {
 	case standing.NotSent:
 		return "Send the signing link."
@@ -169,7 +169,7 @@ func next(s standing.Standing) string {
 	return s.Cure
 }
 
-func note(s standing.Standing) string {
+func note(s standing.Assessment) string {
 	switch s.Step {
 	case standing.LinkLost:
 		return s.Sentence + " " + s.Cure

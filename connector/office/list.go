@@ -201,7 +201,7 @@ var Tasks = []Task{
 func (t Task) Title() string { return cmp.Or(taskFacts[t].title, string(t)) }
 
 // taskOf returns the task on a record; "" if nobody here must act, or a finding says so.
-func taskOf(f state.Standing, s standing.Standing) Task {
+func taskOf(f state.ReadinessFacts, s standing.Assessment) Task {
 	if s.Who != standing.You && s.Who != standing.Books && s.Who != standing.Operator {
 		return ""
 	}

@@ -239,7 +239,7 @@ func (w *world) checkInvited(seed uint64) {
 			w.t.Errorf("seed %d: %s is handed over without its link", seed, r.MandateID)
 		}
 	}
-	err := w.ledger.EachStanding(w.t.Context(), "", func(f state.Standing) error {
+	err := w.ledger.EachStanding(w.t.Context(), "", func(f state.ReadinessFacts) error {
 		s := standing.Of(f, w.now)
 		switch {
 		case handed[f.Mandate.ID] &&
@@ -262,16 +262,16 @@ func (w *world) checkInvited(seed uint64) {
 // facts.
 func (w *world) checkCount(t *testing.T, seed uint64) {
 	t.Helper()
-	whole := map[state.RecordID]standing.Standing{}
-	err := w.ledger.EachStanding(t.Context(), "", func(f state.Standing) error {
+	whole := map[state.RecordID]standing.Assessment{}
+	err := w.ledger.EachStanding(t.Context(), "", func(f state.ReadinessFacts) error {
 		whole[f.RecordID] = wordless(standing.Of(f, w.now))
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	outlined := map[state.RecordID]standing.Standing{}
-	err = w.ledger.EachOutline(t.Context(), func(f state.Standing) error {
+	outlined := map[state.RecordID]standing.Assessment{}
+	err = w.ledger.EachOutline(t.Context(), func(f state.ReadinessFacts) error {
 		outlined[f.RecordID] = wordless(standing.Of(f, w.now))
 		return nil
 	})
@@ -290,7 +290,7 @@ func (w *world) checkCount(t *testing.T, seed uint64) {
 }
 
 // wordless returns a standing without its words.
-func wordless(s standing.Standing) standing.Standing {
+func wordless(s standing.Assessment) standing.Assessment {
 	s.Sentence, s.Cure, s.Note, s.Ends = "", "", "", 0
 	return s
 }

@@ -14,7 +14,7 @@ import (
 
 // ReportRow is the state of one record.
 type ReportRow struct {
-	standing.Standing
+	standing.Assessment
 	Number     string                  `json:"number"`  // or its id, if it has none
 	Name       string                  `json:"-"`       // JSON goes into logs
 	Mandate    connector.MandateStatus `json:"mandate"` // "" for none
@@ -80,9 +80,9 @@ func MakeReport(ctx context.Context, ledger *state.Ledger, on ReportOn, each fun
 	var signing error
 	var reading sync.WaitGroup // both take long for many
 	reading.Go(func() { g.Signing, signing = daysToSign(ctx, ledger, on.Connection, g.At) })
-	err := ledger.EachStanding(ctx, on.Connection, func(f state.Standing) error {
+	err := ledger.EachStanding(ctx, on.Connection, func(f state.ReadinessFacts) error {
 		row := reportRow(standing.WithoutExpired(f, g.At, on.Valid), g.At)
-		g.add(row.Standing)
+		g.add(row.Assessment)
 		if f.Label == nil {
 			g.Bare++
 		}
@@ -99,7 +99,7 @@ func MakeReport(ctx context.Context, ledger *state.Ledger, on ReportOn, each fun
 // records gone since.
 func EachReportRow(ctx context.Context, ledger *state.Ledger, on ReportOn, at time.Time, records []state.RecordID,
 	do func(ReportRow) error) error {
-	return ledger.EachStandingOf(ctx, records, func(f state.Standing) error {
+	return ledger.EachStandingOf(ctx, records, func(f state.ReadinessFacts) error {
 		return do(reportRow(standing.WithoutExpired(f, at, on.Valid), at))
 	})
 }
@@ -143,7 +143,7 @@ func (g *gathering) whole() Report {
 	return g.Report
 }
 
-func (g *gathering) add(s standing.Standing) {
+func (g *gathering) add(s standing.Assessment) {
 	g.totals[position{s.Class, s.Step}].add(s, g.At)
 	g.Records++
 	if s.Counts() {
@@ -160,7 +160,7 @@ func (g *gathering) add(s standing.Standing) {
 	}
 }
 
-func (t *Total) add(s standing.Standing, now time.Time) {
+func (t *Total) add(s standing.Assessment, now time.Time) {
 	t.Records++
 	t.Who[s.Who]++
 	at, days := 0, s.Days(now)
@@ -170,9 +170,9 @@ func (t *Total) add(s standing.Standing, now time.Time) {
 	t.Ages[at]++
 }
 
-func reportRow(f state.Standing, now time.Time) ReportRow {
+func reportRow(f state.ReadinessFacts, now time.Time) ReportRow {
 	s := standing.Of(f, now)
-	row := ReportRow{Standing: s, Number: f.Key.Value, Mandate: f.Mandate.Status, Days: s.Days(now),
+	row := ReportRow{Assessment: s, Number: f.Key.Value, Mandate: f.Mandate.Status, Days: s.Days(now),
 		Letters: standing.Times(f), LastLetter: standing.LastSent(f),
 		Connection: f.Connection, SourceID: f.SourceID, Financial: f.Financial, MandateID: f.Mandate.ID, Task: taskOf(f, s)}
 	if f.Label != nil {

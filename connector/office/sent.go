@@ -195,7 +195,7 @@ func day(at time.Time) time.Time {
 }
 
 // payersBy are the payers with a mandate, by their possible names in a file.
-type payersBy map[string][]state.Standing
+type payersBy map[string][]state.ReadinessFacts
 
 // fewSendings is the maximum number of sendings to look up one by one.
 const fewSendings = 100
@@ -203,7 +203,7 @@ const fewSendings = 100
 // indexed returns the payers possibly named by sendings.
 func indexed(ctx context.Context, ledger *state.Ledger, sendings []Sending) (payersBy, error) {
 	by := payersBy{}
-	add := func(f state.Standing) error {
+	add := func(f state.ReadinessFacts) error {
 		if f.Mandate.ID == "" {
 			return nil
 		}
@@ -254,7 +254,7 @@ func (by payersBy) find(s Sending, today time.Time) (state.StandingMandate, erro
 	if s.MandateID != "" {
 		name = s.MandateID
 	}
-	var found []state.Standing
+	var found []state.ReadinessFacts
 	for _, f := range by[name] {
 		if (s.Connection == "" || f.Connection == s.Connection) && (s.MandateID == "" || f.Mandate.ID == s.MandateID) {
 			found = append(found, f)

@@ -113,7 +113,7 @@ func CountNow(ctx context.Context, ledger *state.Ledger, valid time.Duration) (*
 	var desk error
 	var reading sync.WaitGroup
 	reading.Go(func() { c.Desk, desk = deskOf(ctx, ledger) })
-	err = ledger.EachOutline(ctx, func(f state.Standing) error {
+	err = ledger.EachOutline(ctx, func(f state.ReadinessFacts) error {
 		if f.LinkState != "" {
 			c.Mandates[f.Mandate.Status]++
 		}
@@ -134,7 +134,7 @@ func CountNow(ctx context.Context, ledger *state.Ledger, valid time.Duration) (*
 	return c, err
 }
 
-func acts(s standing.Standing) bool {
+func acts(s standing.Assessment) bool {
 	return s.Who != standing.Nobody || s.Class == standing.LeftBehind
 }
 
@@ -216,10 +216,10 @@ func (s *Standings) Page(ctx context.Context, c *Count, w Which, after string, l
 		facts := standing.WithoutExpired(*f, now, valid)
 		row := Stood{ReportRow: reportRow(facts, now)}
 		if row.Class != p.class || w.Step != "" && row.Step != w.Step || w.Who != "" && row.Who != w.Who || w.Task != "" &&
-			row.Task != w.Task || !w.Stage.Has(row.Class, row.Step) || w.Acts && !acts(row.Standing) {
+			row.Task != w.Task || !w.Stage.Has(row.Class, row.Step) || w.Acts && !acts(row.Assessment) {
 			continue
 		}
-		row.Handover = handoverRow(facts, row.Standing, now)
+		row.Handover = handoverRow(facts, row.Assessment, now)
 		row.Handover.Number = row.Number
 		rows = append(rows, row)
 	}

@@ -129,7 +129,7 @@ func (v *visit) workRows(stood []office.Stood) (out []workRow, err error) {
 		return nil, err
 	}
 	for i, r := range stood {
-		row := workRow{Stood: r, Path: payerPath(ids[i]), Status: stepChip(r.Standing), Why: whyItStops(r.Standing),
+		row := workRow{Stood: r, Path: payerPath(ids[i]), Status: stepChip(r.Assessment), Why: whyItStops(r.Assessment),
 			Next: r.Handover.Next}
 		if x, has := written[ids[i]]; has && x.What != letters.Stopped && x.What != letters.Finished {
 			row.Next = nextLetter(x)
@@ -156,7 +156,7 @@ func (v *visit) counted() (*office.Count, error) {
 }
 
 // stepChip returns the chip of a payer yet to sign.
-func stepChip(s standing.Standing) chip {
+func stepChip(s standing.Assessment) chip {
 	switch s.Step {
 	case standing.NotSent:
 		return chip{"–", "Not invited", none}
@@ -171,7 +171,7 @@ func stepChip(s standing.Standing) chip {
 }
 
 // whyItStops explains why a payer yet to sign gets no reminder, or names an uncertainty.
-func whyItStops(s standing.Standing) string {
+func whyItStops(s standing.Assessment) string {
 	switch {
 	case s.Step == standing.LinkLost:
 		return "payersync has no signing link."

@@ -173,7 +173,7 @@ func TestEveryNumberLeadsToExactlyItsPayers(t *testing.T) {
 			}
 			waits := map[standing.Who]int{}
 			payers, records := 0, 0
-			if err := h.ledger.EachStanding(t.Context(), "", func(f state.Standing) error {
+			if err := h.ledger.EachStanding(t.Context(), "", func(f state.ReadinessFacts) error {
 				s := standing.Of(f, h.ledger.Now())
 				waits[s.Who]++
 				records++

@@ -196,7 +196,7 @@ func shares(c *office.Count) (out []share) {
 		if n == 0 {
 			continue
 		}
-		kind := classChip(standing.Standing{Class: class}).Kind
+		kind := classChip(standing.Assessment{Class: class}).Kind
 		if class == standing.Absent { // amber is the colour of those who have to sign
 			kind = stopped
 		}

@@ -51,7 +51,7 @@ type shownPayer struct {
 	Word       string // where it stands, for a payer of whom nothing is the matter; "" to say it as the ledger does
 	Path       string
 	Matter     office.Matter
-	Facts      state.Standing
+	Facts      state.ReadinessFacts
 	Asking     state.AskingDecision // a person's, whether it is asked for a mandate
 	Since      time.Time            // its state
 	Stop       *state.LetterStop    // the stop of letters to it
@@ -256,7 +256,7 @@ func (v *visit) addOffers(s *shownPayer, by office.Explainer) (err error) {
 	return nil
 }
 
-func orNoPayer(facts *state.Standing) error {
+func orNoPayer(facts *state.ReadinessFacts) error {
 	if facts == nil {
 		return noPayer
 	}

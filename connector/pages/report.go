@@ -133,7 +133,7 @@ func (v *visit) report() error {
 	}
 	for _, r := range rows {
 		content.Rows = append(content.Rows,
-			reportRow{r, payerPath(state.RecordID{Connection: r.Connection, SourceID: r.SourceID}), classChip(r.Standing),
+			reportRow{r, payerPath(state.RecordID{Connection: r.Connection, SourceID: r.SourceID}), classChip(r.Assessment),
 				mandate(string(r.Mandate)), nextOf(r)})
 	}
 	content.Pager = v.page(next).of(len(rows), content.Listed)
@@ -203,7 +203,7 @@ func classOf(v *visit) (class standing.Class, step standing.Stage, ok bool) {
 }
 
 // classChip returns the chip for a payer's class.
-func classChip(s standing.Standing) chip {
+func classChip(s standing.Assessment) chip {
 	word := upper(s.Class.Title())
 	switch s.Class {
 	case standing.Debitable:

@@ -79,22 +79,22 @@ type Facts struct {
 	Doubt Doubt
 }
 
-// Standing says how an accounting record can be used.
-type Standing uint8
+// Usability says how an accounting record can be used.
+type Usability uint8
 
 // The standings. Excluded is the zero value: a record without a plan claims nothing.
 const (
-	Excluded Standing = iota // the mapping or a person leaves it out, or no plan has looked at it
-	Included                 // it is mapped, and the service would accept it
-	Unfit                    // it cannot be read, mapped or sent as it is; it claims its key all the same
-	Gone                     // archived, deleted or merged in its system
-	NotShown                 // a whole reading of its system did not show it
+	Excluded Usability = iota // the mapping or a person leaves it out, or no plan has looked at it
+	Included                  // it is mapped, and the service would accept it
+	Unfit                     // it cannot be read, mapped or sent as it is; it claims its key all the same
+	Gone                      // archived, deleted or merged in its system
+	NotShown                  // a whole reading of its system did not show it
 )
 
 // Record is a payer's accounting record: source_records, and what the mapping made
 // of it.
 type Record struct {
-	Standing Standing
+	Standing Usability
 	Reason   connector.Reason // why it is unfit
 	Key      string           // the key the mapping gives it, as name=value; "" when that is not known
 	Hash     string           // of the rendered (wanted) customer

@@ -10,7 +10,7 @@ import (
 	"payersync/state"
 )
 
-func place(f state.Standing, now time.Time) Standing {
+func place(f state.ReadinessFacts, now time.Time) Assessment {
 	m := f.Mandate
 	switch told := conflictOf(f); {
 	case f.Left && lives(m) && !f.Missing:
@@ -18,14 +18,14 @@ func place(f state.Standing, now time.Time) Standing {
 	case f.Left:
 		return noPayer(f)
 	case told.Reason != "":
-		return Standing{Class: Conflict, Who: helps(told.Reason), Since: told.Since, Reason: told.Reason,
+		return Assessment{Class: Conflict, Who: helps(told.Reason), Since: told.Since, Reason: told.Reason,
 			Sentence: told.Reason.Sentence(), Cure: told.Reason.Next()}
 	case f.BillingID == "" || f.LinkState != connector.LinkLinked:
 		return absent(f)
 	case m.ID == "":
 		return unasked(f)
 	case m.Status == connector.MandateActive && now.Sub(m.LastSeen) > LookEvery:
-		return Standing{Class: Unlooked, Who: Operator, Since: m.LastSeen,
+		return Assessment{Class: Unlooked, Who: Operator, Since: m.LastSeen,
 			Sentence: "The mandate was active when payersync last read it, and payersync has not read it since.",
 			Cure:     "Start the service, or a sweep.", Ends: endsByRead}
 	case m.Status == connector.MandateActive:
@@ -37,7 +37,7 @@ func place(f state.Standing, now time.Time) Standing {
 	case m.Status == connector.MandateCancelled:
 		return cancelled(f)
 	}
-	return unless(f.LetBe, Standing{Class: Unknown, Who: helps(connector.ReasonStatusUnknown), Since: m.Since,
+	return unless(f.LetBe, Assessment{Class: Unknown, Who: helps(connector.ReasonStatusUnknown), Since: m.Since,
 		Reason: connector.ReasonStatusUnknown, Sentence: connector.ReasonStatusUnknown.Sentence(),
 		Cure: connector.ReasonStatusUnknown.Next()})
 }
@@ -57,7 +57,7 @@ var conflicts = map[connector.Reason]bool{
 }
 
 // conflictOf returns a record's conflict. A conflict of its customer comes before one of the record itself.
-func conflictOf(f state.Standing) state.Told {
+func conflictOf(f state.ReadinessFacts) state.Told {
 	for _, told := range []state.Told{f.Told[1], f.Told[0]} {
 		if conflicts[told.Reason] {
 			return told
@@ -77,16 +77,16 @@ func conflictOf(f state.Standing) state.Told {
 }
 
 // leaving returns when the record left, by the finding about it.
-func leaving(f state.Standing) time.Time {
+func leaving(f state.ReadinessFacts) time.Time {
 	if r := f.Told[0].Reason; r == connector.ReasonLeftWithMandate || r == connector.ReasonRecordGone {
 		return f.Told[0].Since
 	}
 	return f.ChangedAt
 }
 
-func leftBehind(f state.Standing) Standing {
+func leftBehind(f state.ReadinessFacts) Assessment {
 	r := connector.ReasonLeftWithMandate
-	s := Standing{Class: LeftBehind, Step: stillOf(f.Mandate.Status), Who: You, Since: leaving(f), Reason: r,
+	s := Assessment{Class: LeftBehind, Step: stillOf(f.Mandate.Status), Who: You, Since: leaving(f), Reason: r,
 		Sentence: r.Sentence(), Cure: r.Next()}
 	s.Note = fmt.Sprintf("Its mandate is %s.", f.Mandate.Status.Label())
 	if f.Stays {
@@ -112,8 +112,8 @@ func stillOf(status connector.MandateStatus) Stage {
 	return StillSigned
 }
 
-func noPayer(f state.Standing) Standing {
-	s := Standing{Class: Unasked, Step: NoPayer, Who: Nobody, Since: leaving(f), Cure: "Nothing."}
+func noPayer(f state.ReadinessFacts) Assessment {
+	s := Assessment{Class: Unasked, Step: NoPayer, Who: Nobody, Since: leaving(f), Cure: "Nothing."}
 	switch {
 	case f.State == state.RecordForgotten:
 		s.Sentence = "A person had the payer forgotten."
@@ -132,14 +132,14 @@ func noPayer(f state.Standing) Standing {
 }
 
 // absent says why the billing service does not have a record's customer, and names the party to act.
-func absent(f state.Standing) Standing {
+func absent(f state.ReadinessFacts) Assessment {
 	for _, told := range f.Told[:2] {
 		if told.Reason != "" {
-			return Standing{Class: Absent, Who: helps(told.Reason), Since: told.Since, Reason: told.Reason,
+			return Assessment{Class: Absent, Who: helps(told.Reason), Since: told.Since, Reason: told.Reason,
 				Sentence: told.Reason.Sentence(), Cure: told.Reason.Next()}
 		}
 	}
-	s := Standing{Class: Absent, Who: Operator}
+	s := Assessment{Class: Absent, Who: Operator}
 	switch {
 	case f.Decision == "":
 		s.Sentence, s.Cure, s.Ends = "No plan has included it yet.", "Start a run.", endsByRun
@@ -165,23 +165,23 @@ func helps(r connector.Reason) Who {
 	return You
 }
 
-func unasked(f state.Standing) Standing {
+func unasked(f state.ReadinessFacts) Assessment {
 	told := f.Told[2]
 	switch {
 	case told.Reason == connector.ReasonOutcomeUnknown || f.Asking != "":
-		return Standing{Class: Unasked, Step: UnderWay, Who: Nobody, Since: told.Since,
+		return Assessment{Class: Unasked, Step: UnderWay, Who: Nobody, Since: told.Since,
 			Sentence: strings.TrimSpace("payersync is requesting a mandate. " + f.Awaited),
 			Cure:     "Nothing: the next run continues."}
 	case told.Reason != "":
-		return Standing{Class: Unasked, Step: Refused, Who: helps(told.Reason), Since: told.Since, Reason: told.Reason,
+		return Assessment{Class: Unasked, Step: Refused, Who: helps(told.Reason), Since: told.Since, Reason: told.Reason,
 			Sentence: told.Reason.Sentence(), Cure: told.Reason.Next()}
 	}
 	return NotAsked(f.Unasked)
 }
 
 // NotAsked says why nobody requested a mandate, by the newest plan.
-func NotAsked(u state.Unasked) Standing {
-	s := Standing{Class: Unasked, Step: NotWished, Who: Nobody}
+func NotAsked(u state.Unasked) Assessment {
+	s := Assessment{Class: Unasked, Step: NotWished, Who: Nobody}
 	switch u.Why {
 	case connector.UnaskedNoEmail:
 		s.Step, s.Who = NoEmail, Books
@@ -200,8 +200,8 @@ func NotAsked(u state.Unasked) Standing {
 	return s
 }
 
-func signed(m state.StandingMandate, now time.Time) Standing {
-	s := Standing{Class: Signed, Who: Bank, Since: m.Since, Sentence: "The payer has signed. The bank now decides.",
+func signed(m state.StandingMandate, now time.Time) Assessment {
+	s := Assessment{Class: Signed, Who: Bank, Since: m.Since, Sentence: "The payer has signed. The bank now decides.",
 		Cure: "Nothing."}
 	if m.Status == connector.MandateMigrating { // it takes as long as the other provider needs
 		s.Sentence = "The mandate is moving here from another provider. The payer cannot be debited yet."
@@ -232,10 +232,10 @@ func workingDays(from, to time.Time) int {
 
 // Times returns how often the signing link was sent for the mandate, by letter or by hand. A letter of
 // unclear outcome counts: its reader must not be invited twice.
-func Times(f state.Standing) int { return f.Letters.Sent + f.Letters.Unclear + f.Handed.Times }
+func Times(f state.ReadinessFacts) int { return f.Letters.Sent + f.Letters.Unclear + f.Handed.Times }
 
 // LastSent returns when the link was sent for the mandate last; zero for never.
-func LastSent(f state.Standing) time.Time {
+func LastSent(f state.ReadinessFacts) time.Time {
 	if f.Letters.Last.After(f.Handed.Last) {
 		return f.Letters.Last
 	}
@@ -243,7 +243,7 @@ func LastSent(f state.Standing) time.Time {
 }
 
 // FirstSent returns when the link was sent for the mandate first; zero for never.
-func FirstSent(f state.Standing) time.Time {
+func FirstSent(f state.ReadinessFacts) time.Time {
 	if a, b := f.Letters.First, f.Handed.First; b.IsZero() || !a.IsZero() && a.Before(b) {
 		return a
 	}
@@ -251,15 +251,15 @@ func FirstSent(f state.Standing) time.Time {
 }
 
 // StopOf returns the reason against letters to the payer; nil for none. A bounced address comes first.
-func StopOf(f state.Standing) *state.LetterStop {
+func StopOf(f state.ReadinessFacts) *state.LetterStop {
 	if f.Barred != nil && f.Barred.Why == state.StopBounced {
 		return f.Barred
 	}
 	return cmp.Or(f.Stop, f.Barred)
 }
 
-func awaiting(f state.Standing) Standing {
-	s := Standing{Class: Awaiting, Since: f.Mandate.Since}
+func awaiting(f state.ReadinessFacts) Assessment {
+	s := Assessment{Class: Awaiting, Since: f.Mandate.Since}
 	times, stop := Times(f), StopOf(f)
 	switch {
 	case !HoldsLink(f.Mandate):
@@ -302,7 +302,7 @@ func often(n int) string {
 
 // stoppedBy says why no letter goes to a payer although only the signature is missing: the record cannot be
 // sent as it is, or a read has yet to confirm the customer.
-func stoppedBy(f state.Standing) (who Who, r connector.Reason, sentence, cure string) {
+func stoppedBy(f state.ReadinessFacts) (who Who, r connector.Reason, sentence, cure string) {
 	for _, told := range []state.Told{f.Told[0], f.Told[1], f.Told[state.ToldDuplicate]} {
 		if told.Reason != "" {
 			return helps(told.Reason), told.Reason, told.Reason.Sentence(), told.Reason.Next()
@@ -322,9 +322,9 @@ func stopWords(s state.LetterStop) string {
 	return text + "."
 }
 
-func cancelled(f state.Standing) Standing {
+func cancelled(f state.ReadinessFacts) Assessment {
 	r, m := connector.ReasonMandateCancelled, f.Mandate
-	s := Standing{Class: Cancelled, Who: You, Since: m.Since, Reason: r, Sentence: r.Sentence(), Cure: r.Next()}
+	s := Assessment{Class: Cancelled, Who: You, Since: m.Since, Reason: r, Sentence: r.Sentence(), Cure: r.Next()}
 	if m.Ended.Cause == connector.CauseCancel {
 		s.Sentence = "We cancelled the mandate"
 		if m.Ended.Actor != "" {
@@ -339,15 +339,15 @@ func cancelled(f state.Standing) Standing {
 }
 
 // unless clears the task of s if letBe is set: a person decided to leave the mandate as it is.
-func unless(letBe bool, s Standing) Standing {
+func unless(letBe bool, s Assessment) Assessment {
 	if letBe {
 		s.Who, s.Reason, s.Cure = Nobody, "", "Nothing: a person decided to leave it as it is."
 	}
 	return s
 }
 
-func debitable(f state.Standing, now time.Time) Standing {
-	s := Standing{Class: Debitable, Who: Nobody, Since: f.Mandate.Since, Sentence: "Can be debited.", Cure: "Nothing."}
+func debitable(f state.ReadinessFacts, now time.Time) Assessment {
+	s := Assessment{Class: Debitable, Who: Nobody, Since: f.Mandate.Since, Sentence: "Can be debited.", Cure: "Nothing."}
 	if s.Dormant = !s.Since.AddDate(0, DormantAfter, 0).After(now); s.Dormant {
 		s.Note = fmt.Sprintf("The mandate has not changed for %d months or more. Banks may cancel unused mandates.",
 			DormantAfter)

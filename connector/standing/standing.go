@@ -159,8 +159,8 @@ const (
 	DormantAfter = 23             // months without news after which banks may drop an instruction
 )
 
-// Standing is the class of one record, with the reason and the next action.
-type Standing struct {
+// Assessment is the class of one record, with the reason and the next action.
+type Assessment struct {
 	Class    Class     `json:"class"`
 	Step     Stage     `json:"step,omitempty"`
 	Who      Who       `json:"who"`
@@ -181,15 +181,15 @@ type Standing struct {
 func (c Class) Counts(step Stage) bool { return c != LeftBehind && step != NoPayer }
 
 // Counts reports whether the record counts as a payer.
-func (s Standing) Counts() bool { return s.Class.Counts(s.Step) }
+func (s Assessment) Counts() bool { return s.Class.Counts(s.Step) }
 
 // Days returns how many whole days it has stood there.
-func (s Standing) Days(now time.Time) int { return max(0, int(now.Sub(s.Since)/(24*time.Hour))) }
+func (s Assessment) Days(now time.Time) int { return max(0, int(now.Sub(s.Since)/(24*time.Hour))) }
 
 // IsPayer reports whether the record is a payer now, and its customer certain: the newest plan includes it as
 // it is, and reads have shown the customer with this payer's key alone. Letters and hand-over files take such
 // records only.
-func IsPayer(f state.Standing) bool {
+func IsPayer(f state.ReadinessFacts) bool {
 	return !f.Left && f.Decision == state.Included && !f.Contested && !f.Unlinking && f.InOrder && !f.Missing
 }
 
@@ -201,7 +201,7 @@ func HoldsLink(m state.StandingMandate) bool {
 
 // WithoutExpired returns the facts without an expired signing link: such a link counts as lost. A link works
 // for the duration valid; 0 means unknown.
-func WithoutExpired(f state.Standing, now time.Time, valid time.Duration) state.Standing {
+func WithoutExpired(f state.ReadinessFacts, now time.Time, valid time.Duration) state.ReadinessFacts {
 	if valid > 0 && f.Mandate.HasLink && now.Sub(f.Mandate.LinkAt) >= valid {
 		f.Mandate.HasLink, f.Mandate.LinkAt = false, time.Time{}
 	}
@@ -210,13 +210,13 @@ func WithoutExpired(f state.Standing, now time.Time, valid time.Duration) state.
 
 // CanBeInvited reports whether the payer may get its signing link, by letter or hand-over: it is in the class
 // Awaiting, and nothing is in doubt. Stage says whether a person stopped it.
-func CanBeInvited(f state.Standing) bool {
+func CanBeInvited(f state.ReadinessFacts) bool {
 	return IsPayer(f) && !hasSecond(f) && HoldsLink(f.Mandate) && !f.LetBe && f.LinkState == connector.LinkLinked &&
 		conflictOf(f).Reason == ""
 }
 
 // Of returns the class of a record at the time now.
-func Of(f state.Standing, now time.Time) Standing {
+func Of(f state.ReadinessFacts, now time.Time) Assessment {
 	s := place(f, now)
 	if s.Since.IsZero() {
 		s.Since = f.ChangedAt
@@ -226,10 +226,10 @@ func Of(f state.Standing, now time.Time) Standing {
 
 // hasSecond reports whether the payer has a second customer in the billing service, on which a person has yet
 // to decide. It may have a mandate there, so the payer is not asked to sign another one.
-func hasSecond(f state.Standing) bool { return f.Told[state.ToldDuplicate].Reason != "" }
+func hasSecond(f state.ReadinessFacts) bool { return f.Told[state.ToldDuplicate].Reason != "" }
 
 // noteSecond adds a note about a second customer if another finding comes first.
-func (s Standing) noteSecond(f state.Standing) Standing {
+func (s Assessment) noteSecond(f state.ReadinessFacts) Assessment {
 	r := f.Told[state.ToldDuplicate].Reason
 	if hasSecond(f) && !waits(f, r) && s.Reason != r && !strings.Contains(s.Note, r.Sentence()) {
 		s.Note = strings.TrimSpace(s.Note + " " + r.Sentence())
@@ -242,7 +242,7 @@ var helpers = []Who{You, Books, Operator}
 
 // assign sets the party to act. Every finding needs one, in every class, unless a person put it off or
 // decides on it with another record.
-func (s Standing) assign(f state.Standing) Standing {
+func (s Assessment) assign(f state.ReadinessFacts) Assessment {
 	if s.Who != Nobody && s.Reason != "" && waits(f, s.Reason) {
 		s.Who, s.Cure, s.Ends = Nobody, "Nothing for now: a person postponed this finding.", endsByItself
 		if succeeded(f, s.Reason) {
@@ -268,16 +268,16 @@ func (s Standing) assign(f state.Standing) Standing {
 }
 
 // waits reports whether nobody need act on a reason of this record for now.
-func waits(f state.Standing, r connector.Reason) bool { return succeeded(f, r) || putOff(f, r) }
+func waits(f state.ReadinessFacts, r connector.Reason) bool { return succeeded(f, r) || putOff(f, r) }
 
 // succeeded reports whether the finding belongs to another record, perhaps the same payer under a new number:
 // the two are one task.
-func succeeded(f state.Standing, r connector.Reason) bool {
+func succeeded(f state.ReadinessFacts, r connector.Reason) bool {
 	return f.Succeeded && r == connector.ReasonLeftWithMandate
 }
 
 // putOff reports whether a person put off a reason since the finding began.
-func putOff(f state.Standing, r connector.Reason) bool {
+func putOff(f state.ReadinessFacts, r connector.Reason) bool {
 	at, is := f.PutOff[r]
 	if !is {
 		return false

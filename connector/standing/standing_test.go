@@ -19,8 +19,8 @@ var now = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 func ago(days float64) time.Time { return now.Add(-time.Duration(days * 24 * float64(time.Hour))) }
 
 // active is a payer who can be debited.
-func active() state.Standing {
-	return state.Standing{
+func active() state.ReadinessFacts {
+	return state.ReadinessFacts{
 		RecordID: state.RecordID{Connection: "acme", SourceID: "A1"}, State: connector.RecordActive, Decision: state.Included,
 		ChangedAt: ago(90),
 		LinkState: connector.LinkLinked, BillingID: "b1", InOrder: true,
@@ -30,23 +30,23 @@ func active() state.Standing {
 }
 
 // waiting is a payer whose link is here and was sent by nobody.
-func waiting() state.Standing {
+func waiting() state.ReadinessFacts {
 	f := active()
 	f.Mandate.Status, f.Mandate.Since, f.Mandate.LinkAt = connector.MandateCreated, ago(5), ago(5)
 	return f
 }
 
-func told(topic int, r connector.Reason) func(*state.Standing) {
-	return func(f *state.Standing) { f.Told[topic] = state.Told{Reason: r, Since: ago(3)} }
+func told(topic int, r connector.Reason) func(*state.ReadinessFacts) {
+	return func(f *state.ReadinessFacts) { f.Told[topic] = state.Told{Reason: r, Since: ago(3)} }
 }
 
-func status(s connector.MandateStatus, days float64) func(*state.Standing) {
-	return func(f *state.Standing) { f.Mandate.Status, f.Mandate.Since = s, ago(days) }
+func status(s connector.MandateStatus, days float64) func(*state.ReadinessFacts) {
+	return func(f *state.ReadinessFacts) { f.Mandate.Status, f.Mandate.Since = s, ago(days) }
 }
 
-func left(f *state.Standing)    { f.Left, f.Decision = true, state.Excluded }
-func without(f *state.Standing) { f.Mandate = state.StandingMandate{} }
-func away(f *state.Standing) {
+func left(f *state.ReadinessFacts)    { f.Left, f.Decision = true, state.Excluded }
+func without(f *state.ReadinessFacts) { f.Mandate = state.StandingMandate{} }
+func away(f *state.ReadinessFacts) {
 	f.Mandate, f.BillingID, f.InOrder, f.LinkState = state.StandingMandate{}, "", false, connector.LinkNew
 }
 
@@ -94,10 +94,10 @@ func TestAPayerUnderANewNumberIsOneTask(t *testing.T) {
 
 func TestEachRecordIsInTheClassThatFitsFirst(t *testing.T) {
 	t.Parallel()
-	type changes []func(*state.Standing)
+	type changes []func(*state.ReadinessFacts)
 	for _, c := range []struct {
 		name  string
-		from  func() state.Standing
+		from  func() state.ReadinessFacts
 		with  changes
 		class standing.Class
 		step  standing.Stage
@@ -107,59 +107,59 @@ func TestEachRecordIsInTheClassThatFitsFirst(t *testing.T) {
 	}{
 		{"active, seen lately", active, nil, "A", "", standing.Nobody, 40, "Can be debited"},
 		{"active, and its record cannot be sent as it is", active,
-			changes{told(0, connector.ReasonEmailMalformed), func(f *state.Standing) { f.Decision = state.Held }}, "A", "",
+			changes{told(0, connector.ReasonEmailMalformed), func(f *state.ReadinessFacts) { f.Decision = state.Held }}, "A", "",
 			standing.Books, 40, "not well formed"},
-		{"active for 23 months", active, changes{func(f *state.Standing) { f.Mandate.Since = now.AddDate(0, -23, 0) }}, "A",
+		{"active for 23 months", active, changes{func(f *state.ReadinessFacts) { f.Mandate.Since = now.AddDate(0, -23, 0) }}, "A",
 			"", standing.Nobody, 700, "Banks may cancel"},
-		{"active for a day less", active, changes{func(f *state.Standing) { f.Mandate.Since = now.AddDate(0, -23, 1) }}, "A",
+		{"active for a day less", active, changes{func(f *state.ReadinessFacts) { f.Mandate.Since = now.AddDate(0, -23, 1) }}, "A",
 			"", standing.Nobody, 699, ""},
-		{"seen 26 hours ago", active, changes{func(f *state.Standing) { f.Mandate.LastSeen = now.Add(-26 * time.Hour) }}, "A",
+		{"seen 26 hours ago", active, changes{func(f *state.ReadinessFacts) { f.Mandate.LastSeen = now.Add(-26 * time.Hour) }}, "A",
 			"", standing.Nobody, 40, "Can be"},
 		{"not seen for longer", active,
-			changes{func(f *state.Standing) { f.Mandate.LastSeen = now.Add(-26*time.Hour - time.Second) }}, "B", "",
+			changes{func(f *state.ReadinessFacts) { f.Mandate.LastSeen = now.Add(-26*time.Hour - time.Second) }}, "B", "",
 			standing.Operator, 1, "has not read it since"},
 		{"signed last Friday", active, changes{status(connector.MandatePending, 7)}, "C", "", standing.Bank, 7,
 			"The bank now decides"},
 		{"signed the Thursday before", active, changes{status(connector.MandatePending, 8)}, "C", "", standing.Bank, 8,
 			"more than 5 working days"},
 		{"not sent", waiting, nil, "D", standing.NotSent, standing.You, 5, "Nobody has sent"},
-		{"sent twice", waiting, changes{func(f *state.Standing) { f.Letters.Sent, f.Handed.Times = 1, 1 }}, "D",
+		{"sent twice", waiting, changes{func(f *state.ReadinessFacts) { f.Letters.Sent, f.Handed.Times = 1, 1 }}, "D",
 			standing.Sent, standing.Payer, 5, "2 times"},
-		{"a letter that may have arrived", waiting, changes{func(f *state.Standing) { f.Letters.Unclear = 1 }}, "D",
+		{"a letter that may have arrived", waiting, changes{func(f *state.ReadinessFacts) { f.Letters.Unclear = 1 }}, "D",
 			standing.Sent, standing.Payer, 5, "does not know whether 1 letter arrived"},
 		{"stopped by a person", waiting,
-			changes{func(f *state.Standing) { f.Stop = &state.LetterStop{Why: "person", UntilOn: "2026-12-01"} }}, "D",
+			changes{func(f *state.ReadinessFacts) { f.Stop = &state.LetterStop{Why: "person", UntilOn: "2026-12-01"} }}, "D",
 			standing.Stopped, standing.You, 5, "until 2026-12-01"},
-		{"opted out", waiting, changes{func(f *state.Standing) { f.Barred = &state.LetterStop{Why: "opted_out"} }}, "D",
+		{"opted out", waiting, changes{func(f *state.ReadinessFacts) { f.Barred = &state.LetterStop{Why: "opted_out"} }}, "D",
 			standing.Stopped, standing.You, 5, "asked for no more letters"},
-		{"bounced, and stopped", waiting, changes{func(f *state.Standing) {
+		{"bounced, and stopped", waiting, changes{func(f *state.ReadinessFacts) {
 			f.Stop, f.Barred = &state.LetterStop{Why: "person"}, &state.LetterStop{Why: "bounced"}
 		}}, "D", standing.Bounced, standing.Books, 5, "does not exist"},
 		{"its record cannot be sent as it is", waiting,
-			changes{told(0, connector.ReasonNameMissing), func(f *state.Standing) { f.Decision = state.Held }}, "D",
+			changes{told(0, connector.ReasonNameMissing), func(f *state.ReadinessFacts) { f.Decision = state.Held }}, "D",
 			standing.Stopped, standing.Books, 5, "no name"},
 		{"its payer has a second customer", waiting, changes{told(state.ToldDuplicate, connector.ReasonDuplicateCustomer)},
 			"D", standing.Stopped, standing.You, 5, "a second customer"},
 		{"it has a second customer, and can be debited", active,
 			changes{told(state.ToldDuplicate, connector.ReasonDuplicateCustomer)}, "A", "", standing.You, 40, "Can be debited"},
-		{"its customer is not in order", waiting, changes{func(f *state.Standing) { f.InOrder = false }}, "D",
+		{"its customer is not in order", waiting, changes{func(f *state.ReadinessFacts) { f.InOrder = false }}, "D",
 			standing.Stopped, standing.Nobody, 5, "not confirmed"},
-		{"no link", waiting, changes{func(f *state.Standing) { f.Mandate.HasLink = false }}, "D", standing.LinkLost,
+		{"no link", waiting, changes{func(f *state.ReadinessFacts) { f.Mandate.HasLink = false }}, "D", standing.LinkLost,
 			standing.You, 5, "no signing link"},
 		{"no link, and a person lets it be", waiting,
-			changes{func(f *state.Standing) { f.Mandate.HasLink, f.LetBe = false, true }}, "D", standing.LinkLost,
+			changes{func(f *state.ReadinessFacts) { f.Mandate.HasLink, f.LetBe = false, true }}, "D", standing.LinkLost,
 			standing.Nobody, 5, "no signing link"},
-		{"its payer is let be", waiting, changes{func(f *state.Standing) { f.LetBe = true }}, "D", standing.Stopped,
+		{"its payer is let be", waiting, changes{func(f *state.ReadinessFacts) { f.LetBe = true }}, "D", standing.Stopped,
 			standing.Nobody, 5, "leave it as it is"},
-		{"a link from before", waiting, changes{func(f *state.Standing) { f.Mandate.LinkAt = ago(6) }}, "D",
+		{"a link from before", waiting, changes{func(f *state.ReadinessFacts) { f.Mandate.LinkAt = ago(6) }}, "D",
 			standing.LinkLost, standing.You, 5, "no signing link"},
 		{"cancelled by others", active, changes{status(connector.MandateCancelled, 2)}, "E", "", standing.You, 2,
 			"The payer, the bank or a colleague"},
-		{"cancelled by us", active, changes{status(connector.MandateCancelled, 2), func(f *state.Standing) {
+		{"cancelled by us", active, changes{status(connector.MandateCancelled, 2), func(f *state.ReadinessFacts) {
 			f.Mandate.Ended = state.Ended{Cause: connector.CauseCancel, Actor: "ada", Why: "moved away"}
 		}}, "E", "", standing.You, 2, `We cancelled the mandate: ada, "moved away".`},
 		{"cancelled, and a person lets it be", active,
-			changes{status(connector.MandateCancelled, 2), func(f *state.Standing) { f.LetBe = true }}, "E", "", standing.Nobody,
+			changes{status(connector.MandateCancelled, 2), func(f *state.ReadinessFacts) { f.LetBe = true }}, "E", "", standing.Nobody,
 			2, "cancelled"},
 		{"not planned lately", active, changes{without}, "F", standing.NotWished, standing.Operator, 90,
 			"has not requested a mandate yet"},
@@ -171,53 +171,53 @@ func TestEachRecordIsInTheClassThatFitsFirst(t *testing.T) {
 			standing.NoEmail, standing.Books, 90, "No contact has an e-mail address"},
 		{"a person does not ask", active, changes{without, unasked(state.Unasked{Why: connector.UnaskedPerson})}, "F",
 			standing.NotWished, standing.Nobody, 90, "A person decided"},
-		{"a request has no answer", active, changes{without, func(f *state.Standing) {
+		{"a request has no answer", active, changes{without, func(f *state.ReadinessFacts) {
 			f.Told[2].Reason, f.Awaited = connector.ReasonOutcomeUnknown, "It is made again at 10:45."
 		}}, "F", standing.UnderWay, standing.Nobody, 90, "requesting a mandate. It is made again at 10:45."},
-		{"a request is planned", active, changes{without, func(f *state.Standing) { f.Asking = connector.ChangePending }},
+		{"a request is planned", active, changes{without, func(f *state.ReadinessFacts) { f.Asking = connector.ChangePending }},
 			"F", standing.UnderWay, standing.Nobody, 90, "requesting a mandate"},
 		{"a request was refused", active, changes{without, told(2, connector.ReasonLinkRefused)}, "F", standing.Refused,
 			standing.You, 3, "refused to make a signing link"},
 		{"left out", active, changes{left, away}, "F", standing.NoPayer, standing.Nobody, 90, "Excluded"},
-		{"archived", active, changes{left, away, func(f *state.Standing) { f.State = connector.RecordArchived },
+		{"archived", active, changes{left, away, func(f *state.ReadinessFacts) { f.State = connector.RecordArchived },
 			told(0, connector.ReasonRecordGone)}, "F", standing.NoPayer, standing.You, 3, "archived in the accounting system"},
-		{"shown no more", active, changes{away, func(f *state.Standing) { f.Left = true }}, "F", standing.NoPayer,
+		{"shown no more", active, changes{away, func(f *state.ReadinessFacts) { f.Left = true }}, "F", standing.NoPayer,
 			standing.Nobody, 90, "no longer lists it"},
-		{"given up", active, changes{left, away, func(f *state.Standing) { f.GivenUp = true }}, "F", standing.NoPayer,
+		{"given up", active, changes{left, away, func(f *state.ReadinessFacts) { f.GivenUp = true }}, "F", standing.NoPayer,
 			standing.Nobody, 90, "gave it up"},
-		{"merged", active, changes{left, away, func(f *state.Standing) { f.MergedTo = "A2" }}, "F", standing.NoPayer,
+		{"merged", active, changes{left, away, func(f *state.ReadinessFacts) { f.MergedTo = "A2" }}, "F", standing.NoPayer,
 			standing.Nobody, 90, "merged it into record A2"},
-		{"forgotten", active, changes{left, away, func(f *state.Standing) { f.State = state.RecordForgotten }}, "F",
+		{"forgotten", active, changes{left, away, func(f *state.ReadinessFacts) { f.State = state.RecordForgotten }}, "F",
 			standing.NoPayer, standing.Nobody, 90, "forgotten"},
 		{"left with a cancelled mandate", active, changes{left, status(connector.MandateCancelled, 2)}, "F", standing.NoPayer,
 			standing.Nobody, 90, "Excluded"},
-		{"left, and the customer is gone too", active, changes{left, func(f *state.Standing) { f.Missing = true }}, "F",
+		{"left, and the customer is gone too", active, changes{left, func(f *state.ReadinessFacts) { f.Missing = true }}, "F",
 			standing.NoPayer, standing.Nobody, 90, "Excluded"},
-		{"not planned", active, changes{away, func(f *state.Standing) { f.Decision = "" }}, "G", "", standing.Operator, 90,
+		{"not planned", active, changes{away, func(f *state.ReadinessFacts) { f.Decision = "" }}, "G", "", standing.Operator, 90,
 			"No plan"},
-		{"planned", active, changes{away, func(f *state.Standing) { f.Sending = connector.ChangePending }}, "G", "",
+		{"planned", active, changes{away, func(f *state.ReadinessFacts) { f.Sending = connector.ChangePending }}, "G", "",
 			standing.Operator, 90, "not sent it yet"},
-		{"sent, without an answer", active, changes{away, func(f *state.Standing) { f.Sending = connector.ChangeUnknown }},
+		{"sent, without an answer", active, changes{away, func(f *state.ReadinessFacts) { f.Sending = connector.ChangeUnknown }},
 			"G", "", standing.Operator, 90, "outcome is unknown"},
 		{"nothing planned", active, changes{away}, "G", "", standing.Operator, 90, "has no customer for it yet"},
-		{"not confirmed", active, changes{func(f *state.Standing) { f.LinkState = connector.LinkCreating }}, "G", "",
+		{"not confirmed", active, changes{func(f *state.ReadinessFacts) { f.LinkState = connector.LinkCreating }}, "G", "",
 			standing.Operator, 90, "not confirmed"},
 		{"no name", active, changes{away, told(0, connector.ReasonNameMissing)}, "G", "", standing.Books, 3, "no name"},
 		{"a rule of the mapping fails", active, changes{away, told(0, connector.ReasonMappingFailed)}, "G", "",
 			standing.Operator, 3, "mapping"},
 		{"refused", active, changes{away, told(1, connector.ReasonRejected)}, "G", "", standing.You, 3,
 			"refused the customer"},
-		{"somebody has its key", active, changes{func(f *state.Standing) { f.Contested = true }}, "H", "", standing.Books, 90,
+		{"somebody has its key", active, changes{func(f *state.ReadinessFacts) { f.Contested = true }}, "H", "", standing.Books, 90,
 			"same key"},
 		{"the key changed", active, changes{told(0, connector.ReasonKeyChanged)}, "H", "", standing.Books, 3,
 			"key of a linked record"},
 		{"a likeness", active, changes{away, told(1, connector.ReasonLikeness)}, "H", "", standing.You, 3,
 			"may be this payer"},
-		{"missing there", active, changes{func(f *state.Standing) { f.Missing, f.LinkState = true, connector.LinkMissing }},
+		{"missing there", active, changes{func(f *state.ReadinessFacts) { f.Missing, f.LinkState = true, connector.LinkMissing }},
 			"H", "", standing.You, 90, "no longer exists"},
-		{"let go of", active, changes{func(f *state.Standing) { f.Unlinking = true }}, "H", "", standing.You, 90,
+		{"let go of", active, changes{func(f *state.ReadinessFacts) { f.Unlinking = true }}, "H", "", standing.You, 90,
 			"unlinked this record"},
-		{"conflict", active, changes{func(f *state.Standing) { f.LinkState = connector.LinkConflict }}, "H", "", standing.You,
+		{"conflict", active, changes{func(f *state.ReadinessFacts) { f.LinkState = connector.LinkConflict }}, "H", "", standing.You,
 			90, "another record's key"},
 		{"moved from another provider", active, changes{status(connector.MandateMigrating, 30)}, "C", "", standing.Bank, 30,
 			"another provider"},
@@ -227,7 +227,7 @@ func TestEachRecordIsInTheClassThatFitsFirst(t *testing.T) {
 		{"left with an open link", waiting, changes{left}, "J", standing.CanSign, standing.You, 90, "awaiting signature"},
 		{"left with an unknown status", active, changes{left, status("DORMANT", 1)}, "J", standing.StillSigned, standing.You,
 			90, "DORMANT"},
-		{"left, and may stay", active, changes{left, func(f *state.Standing) { f.Stays = true }}, "J", standing.StillActive,
+		{"left, and may stay", active, changes{left, func(f *state.ReadinessFacts) { f.Stays = true }}, "J", standing.StillActive,
 			standing.Nobody, 90, "still works"},
 	} {
 		f := c.from()
@@ -248,8 +248,8 @@ func TestEachRecordIsInTheClassThatFitsFirst(t *testing.T) {
 }
 
 // unasked makes the newest plan not ask for a mandate.
-func unasked(u state.Unasked) func(*state.Standing) {
-	return func(f *state.Standing) { f.Unasked = u }
+func unasked(u state.Unasked) func(*state.ReadinessFacts) {
+	return func(f *state.ReadinessFacts) { f.Unasked = u }
 }
 
 func TestALinkThatWorksNoMoreCountsAsLost(t *testing.T) {
@@ -274,7 +274,7 @@ func TestALinkThatWorksNoMoreCountsAsLost(t *testing.T) {
 }
 
 // drawn returns facts of any kind, also such as no ledger should hold.
-func drawn(t *rapid.T) state.Standing {
+func drawn(t *rapid.T) state.ReadinessFacts {
 	flag := func(name string) bool { return rapid.Bool().Draw(t, name) }
 	at := func(name string) time.Time { return ago(float64(rapid.IntRange(0, 800).Draw(t, name))) }
 	reasons := []connector.Reason{""}
@@ -289,7 +289,7 @@ func drawn(t *rapid.T) state.Standing {
 		return rapid.SampledFrom([]*state.LetterStop{nil, nil, {Why: "person"}, {Why: "opted_out"}, {Why: "bounced"}}).Draw(t,
 			name)
 	}
-	f := state.Standing{
+	f := state.ReadinessFacts{
 		State: rapid.SampledFrom([]connector.RecordState{connector.RecordActive, connector.RecordArchived,
 			connector.RecordUnknown, state.RecordForgotten}).Draw(t, "state"),
 		Decision:  rapid.SampledFrom([]state.Verdict{"", state.Included, state.Held, state.Excluded}).Draw(t, "decision"),

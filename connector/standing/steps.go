@@ -37,7 +37,7 @@ var stepsOf = map[Ends][]connector.Step{
 }
 
 // Steps returns the steps of Cure, for the record of.
-func (s Standing) Steps(of state.RecordID) (steps []connector.Step) {
+func (s Assessment) Steps(of state.RecordID) (steps []connector.Step) {
 	for _, step := range stepsOf[s.Ends] {
 		if step.Act != "" {
 			step.Of, step.Connection = of.SourceID, of.Connection
