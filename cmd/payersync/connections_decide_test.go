@@ -11,7 +11,7 @@ import (
 )
 
 // atADesk gives a payer another e-mail address and number, so that each pair needs a look.
-func atADesk(c *quickbookstest.Customer) {
+func atADesk(c *quickbookstest.StoredCustomer) {
 	c.PrimaryEmailAddr.Address, c.PrimaryPhone = "desk-"+c.PrimaryEmailAddr.Address, nil
 }
 
@@ -68,7 +68,7 @@ func TestAMoveClosesTheOldConnectionOnlyWhenAPersonSaysSo(t *testing.T) {
 	t.Parallel()
 	const payers = 3
 	w := aCompany(t, payers, 1)
-	w.withQuickBooks(t, payers, 0, func(c *quickbookstest.Customer) {
+	w.withQuickBooks(t, payers, 0, func(c *quickbookstest.StoredCustomer) {
 		if strings.HasPrefix(c.DisplayName, "Payer 1 ") {
 			atADesk(c)
 		}

@@ -38,12 +38,12 @@ func aCompany(t *testing.T, payers, signed int) *world {
 
 // withQuickBooks gives an installation a second connection, to a model of QuickBooks with the same payers
 // under its own ids, and some more. change alters its values of a payer.
-func (w *world) withQuickBooks(t *testing.T, payers, more int, change ...func(*quickbookstest.Customer)) {
+func (w *world) withQuickBooks(t *testing.T, payers, more int, change ...func(*quickbookstest.StoredCustomer)) {
 	w.t.Helper()
 	model := quickbookstest.New(time.Now)
 	for i, id := range model.Add(payers + more) {
 		if i < payers {
-			model.Edit(id, func(c *quickbookstest.Customer) {
+			model.Edit(id, func(c *quickbookstest.StoredCustomer) {
 				name := fmt.Sprintf("Payer %d Limited", i+1)
 				c.DisplayName, c.CompanyName, c.GivenName, c.FamilyName = name, name, "", ""
 				c.PrimaryEmailAddr.Address, c.PrimaryPhone = fmt.Sprintf("payer%d@example.org", i+1),

@@ -77,7 +77,7 @@ func TestStatusAndTheOverviewShowTheSameListAndEachLineOpensExactlyItsItems(t *t
 	s := needsEverything(t)
 	status := decode[struct{ List []needLine }](t, s.do([]string{"status", "--output", "json"}, exitDone))
 	terminal := s.do([]string{"status"}, exitDone).out
-	kinds := map[office.Kind]bool{}
+	kinds := map[office.ItemKind]bool{}
 	at := 0
 	for _, l := range status.List {
 		kinds[l.Kind] = true
@@ -90,7 +90,7 @@ func TestStatusAndTheOverviewShowTheSameListAndEachLineOpensExactlyItsItems(t *t
 			t.Errorf("%s counts %d, and %q lists %d", l.Title, l.Count, l.Commands[0], n)
 		}
 	}
-	for _, kind := range []office.Kind{office.KindCondition, office.KindMatch, office.KindPlan, office.KindFinding,
+	for _, kind := range []office.ItemKind{office.KindCondition, office.KindMatch, office.KindPlan, office.KindFinding,
 		office.KindPayer, office.KindLetter, office.KindWriteback, office.KindDelivery} {
 		if !kinds[kind] {
 			t.Errorf("the list has no %s:\n%s", kind, terminal)

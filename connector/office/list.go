@@ -14,27 +14,27 @@ import (
 	"payersync/state"
 )
 
-// Kind is a kind of items that need somebody.
-type Kind string
+// ItemKind is a kind of items that need somebody.
+type ItemKind string
 
 // The kinds, in display order.
 const (
-	KindCondition Kind = "condition" // a problem of the installation
-	KindMatch     Kind = "match"     // records that may be existing customers
-	KindPlan      Kind = "plan"      // that wait for approval
-	KindFinding   Kind = "finding"   // about records
-	KindPayer     Kind = "payer"     // payers without a finding, with a task for somebody
-	KindLetter    Kind = "letter"
-	KindWriteback Kind = "writeback"
-	KindDelivery  Kind = "delivery" // in quarantine
+	KindCondition ItemKind = "condition" // a problem of the installation
+	KindMatch     ItemKind = "match"     // records that may be existing customers
+	KindPlan      ItemKind = "plan"      // that wait for approval
+	KindFinding   ItemKind = "finding"   // about records
+	KindPayer     ItemKind = "payer"     // payers without a finding, with a task for somebody
+	KindLetter    ItemKind = "letter"
+	KindWriteback ItemKind = "writeback"
+	KindDelivery  ItemKind = "delivery" // in quarantine
 )
 
-var kinds = []Kind{KindCondition, KindMatch, KindPlan, KindFinding, KindPayer, KindLetter, KindWriteback, KindDelivery}
+var kinds = []ItemKind{KindCondition, KindMatch, KindPlan, KindFinding, KindPayer, KindLetter, KindWriteback, KindDelivery}
 
 // Line counts the items of one kind that need somebody for the same cause. Status and the overview show the same
 // lines in the same order.
 type Line struct {
-	Kind       Kind          `json:"kind"`
+	Kind       ItemKind      `json:"kind"`
 	Subject    string        `json:"subject"`    // the reason, the task, or the code of the condition
 	Connection string        `json:"connection"` // "" where it is of none, or of all
 	Title      string        `json:"title"`      // of each item, in a few words
@@ -96,7 +96,7 @@ func (c *Count) List(found []condition.Condition, has func(string) bool) []Line 
 }
 
 // Items returns how many items of these kinds a list has; of all kinds without any.
-func Items(lines []Line, of ...Kind) (n int) {
+func Items(lines []Line, of ...ItemKind) (n int) {
 	for _, l := range lines {
 		if len(of) == 0 || slices.Contains(of, l.Kind) {
 			n += l.Count

@@ -126,7 +126,7 @@ var taskFacts = map[Task]struct{ title, next, otherwise string }{
 
 // conditionFacts are the kind of a condition's items, who must act, and what happens if nobody does.
 var conditionFacts = map[condition.Code]struct {
-	kind      Kind // "" for the condition itself
+	kind      ItemKind // "" for the condition itself
 	who       connector.Who
 	otherwise string
 }{

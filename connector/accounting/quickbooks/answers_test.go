@@ -29,7 +29,7 @@ func TestProbeNamesWhatIsNotWell(t *testing.T) {
 			"Northwind Holdings = " + quickbookstest.Realm},
 		{"no permission", func(b *books) { b.Suffer(quickbookstest.Withdrawn, 0) },
 			[]string{"+credentials", "+tenant", "-permissions"}, "consent was withdrawn"},
-		{"a row that cannot be read", func(b *books) { b.Edit("1", func(c *quickbookstest.Customer) { c.Spoilt = true }) },
+		{"a row that cannot be read", func(b *books) { b.Edit("1", func(c *quickbookstest.StoredCustomer) { c.Spoilt = true }) },
 			[]string{"+credentials", "+tenant", "+permissions", "+clock", "-one page"}, "PrimaryEmailAddr is not an object"},
 		{"a clock that is wrong", func(b *books) {
 			theirs := b.now().Add(-time.Hour)
@@ -115,7 +115,7 @@ func TestAnswersOutOfTheOrdinaryAreToldApart(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			b := open(t, 1, quickbooks.Config{})
-			b.Edit("1", func(c *quickbookstest.Customer) { c.Sparse = true })
+			b.Edit("1", func(c *quickbookstest.StoredCustomer) { c.Sparse = true })
 			tt.with.Server = b.Server
 			s, err := quickbooks.New(quickbooks.Config{Company: quickbookstest.Realm}, quickbooks.Deps{
 				HTTP: transport.New(transport.Options{Base: tt.with, Retries: -1}), Token: b.Server, Limiter: &b.limiter,

@@ -150,7 +150,7 @@ func TestMergedCustomerIsReportedAsDeletedAndOnlyWhenItIsGone(t *testing.T) {
 func TestSparseRowIsReadAgainByItsID(t *testing.T) {
 	t.Parallel()
 	b := open(t, 4, quickbooks.Config{PageSize: 2})
-	b.Edit("3", func(c *quickbookstest.Customer) { c.Sparse = true })
+	b.Edit("3", func(c *quickbookstest.StoredCustomer) { c.Sparse = true })
 	records, _, err := drain(b.source.Customers(t.Context(), time.Time{}))
 	if err != nil {
 		t.Fatal(err)
@@ -179,8 +179,8 @@ func TestJobsAndProjectsAreLeftOutUnlessWanted(t *testing.T) {
 	}
 	for _, tt := range tests {
 		b := open(t, 3, tt.config)
-		b.Edit("2", func(c *quickbookstest.Customer) { c.Job, c.ParentRef = true, &quickbookstest.Ref{Value: "1"} })
-		b.Edit("3", func(c *quickbookstest.Customer) { c.Job, c.IsProject = true, true }) // projects are jobs as well
+		b.Edit("2", func(c *quickbookstest.StoredCustomer) { c.Job, c.ParentRef = true, &quickbookstest.Ref{Value: "1"} })
+		b.Edit("3", func(c *quickbookstest.StoredCustomer) { c.Job, c.IsProject = true, true }) // projects are jobs as well
 		records, _, err := drain(b.source.Customers(t.Context(), time.Time{}))
 		if err != nil {
 			t.Fatal(err)

@@ -86,7 +86,7 @@ func (b *books) company(s accounting.Source) accountingtest.Company {
 		Source: s, Truth: b.truth, Now: b.now, Pass: b.pass, Serve: b.AfterPage,
 		Add: func() string { return b.Add(1)[0] }, Edit: b.edit, Archive: b.Deactivate, Delete: b.mergeAway,
 		Held:  b.limiter.Open,
-		Spoil: func(id string) { b.Edit(id, func(c *quickbookstest.Customer) { c.Spoilt = true }) },
+		Spoil: func(id string) { b.Edit(id, func(c *quickbookstest.StoredCustomer) { c.Spoilt = true }) },
 		Break: func() func() { b.Suffer(quickbookstest.Down, 1); return b.Mend },
 		Tie:   func(ids []string) { b.Tie(b.now(), ids...) },
 		Leave: b.mergeAway,
@@ -117,7 +117,7 @@ func (b *books) company(s accounting.Source) accountingtest.Company {
 // of every other one disappears, and with it its property.
 func (b *books) edit(id string) {
 	b.pass(time.Millisecond)
-	b.Edit(id, func(c *quickbookstest.Customer) { c.DisplayName += "+"; c.BillAddr = nil })
+	b.Edit(id, func(c *quickbookstest.StoredCustomer) { c.DisplayName += "+"; c.BillAddr = nil })
 }
 
 // mergeAway merges a customer into whichever other one comes first.
@@ -146,9 +146,9 @@ func (b *books) truth() []connector.Record {
 	return out
 }
 
-func dataOf(c quickbookstest.Customer) json.RawMessage {
+func dataOf(c quickbookstest.StoredCustomer) json.RawMessage {
 	data, err := json.Marshal(struct {
-		quickbookstest.Customer
+		quickbookstest.StoredCustomer
 		MetaData map[string]string
 	}{c, map[string]string{"CreateTime": c.CreateTime()}})
 	if err != nil {

@@ -139,7 +139,7 @@ func TestModelSendsIntuitsOwnProperties(t *testing.T) {
 	t.Parallel()
 	s := intuit(t)
 	b := open(t, 3, quickbooks.Config{})
-	b.Edit("2", func(c *quickbookstest.Customer) {
+	b.Edit("2", func(c *quickbookstest.StoredCustomer) {
 		c.Job, c.ParentRef = true, &quickbookstest.Ref{Value: "1", Name: "x"}
 	})
 	for _, c := range b.Customers() {

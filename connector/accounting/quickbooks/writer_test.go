@@ -56,7 +56,9 @@ func TestCustomersGetOurPaymentMethodAndTheirOwnBack(t *testing.T) {
 	}
 	cash := b.AddPaymentMethod("Cash")
 	b.AddPaymentMethod("Direct Debit")
-	b.Edit("1", func(c *quickbookstest.Customer) { c.PaymentMethodRef = &quickbookstest.Ref{Value: cash, Name: "Cash"} })
+	b.Edit("1", func(c *quickbookstest.StoredCustomer) {
+		c.PaymentMethodRef = &quickbookstest.Ref{Value: cash, Name: "Cash"}
+	})
 	before := b.Customers()
 	for _, id := range []string{"1", "2"} {
 		if err := set(t, w, id, connector.StandingActive, ""); err != nil {
@@ -99,7 +101,7 @@ func TestAStaleSyncTokenIsNotOurs(t *testing.T) {
 	b := open(t, 1, quickbooks.Config{})
 	b.AddPaymentMethod("Direct Debit")
 	w := b.writer(t, quickbooks.PaymentMethodConfig{PaymentMethod: "Direct Debit"})
-	b.BeforePost(func(c *quickbookstest.Customer) { c.SyncToken = "77" })
+	b.BeforePost(func(c *quickbookstest.StoredCustomer) { c.SyncToken = "77" })
 	if err := set(t, w, "1", connector.StandingActive, ""); !errors.Is(err, connector.ErrStale) || b.Posts() != 0 {
 		t.Errorf("got %v after %d updates", err, b.Posts())
 	}

@@ -40,7 +40,7 @@ func (s *Server) query(text string) answer {
 	}
 	found := s.matching(m[2] != "", since)
 	if m[4] == "MetaData.LastUpdatedTime" {
-		slices.SortStableFunc(found, func(a, b *Customer) int { return a.Updated.Compare(b.Updated) })
+		slices.SortStableFunc(found, func(a, b *StoredCustomer) int { return a.Updated.Compare(b.Updated) })
 	}
 	if m[1] != "*" {
 		return ok(map[string]any{"QueryResponse": map[string]any{"totalCount": len(found)}})
@@ -66,8 +66,8 @@ func number(text string, otherwise int) int {
 }
 
 // matching returns the customers of a query, ordered by id.
-func (s *Server) matching(inactive bool, since time.Time) []*Customer {
-	var out []*Customer
+func (s *Server) matching(inactive bool, since time.Time) []*StoredCustomer {
+	var out []*StoredCustomer
 	for _, c := range s.customers {
 		if (c.Active || inactive) && !c.Updated.Truncate(time.Second).Before(since.Truncate(time.Second)) {
 			out = append(out, c)
@@ -76,7 +76,7 @@ func (s *Server) matching(inactive bool, since time.Time) []*Customer {
 	return out
 }
 
-func rows(customers []*Customer) []map[string]any {
+func rows(customers []*StoredCustomer) []map[string]any {
 	out := make([]map[string]any, len(customers))
 	for i, c := range customers {
 		out[i] = c.wire(false)
@@ -85,7 +85,7 @@ func rows(customers []*Customer) []map[string]any {
 }
 
 // wire is a customer as sent, with unrequested members.
-func (c *Customer) wire(alone bool) map[string]any {
+func (c *StoredCustomer) wire(alone bool) map[string]any {
 	text, err := json.Marshal(c)
 	if err != nil {
 		panic("quickbookstest: " + err.Error())
@@ -110,7 +110,7 @@ func (c *Customer) wire(alone bool) map[string]any {
 func stamp(t time.Time) string { return t.In(pacific).Truncate(time.Second).Format(time.RFC3339) }
 
 // CreateTime returns a customer's MetaData.CreateTime as it is sent.
-func (c Customer) CreateTime() string { return stamp(c.Created) }
+func (c StoredCustomer) CreateTime() string { return stamp(c.Created) }
 
 // one answers a read by id.
 func (s *Server) one(id string) answer {

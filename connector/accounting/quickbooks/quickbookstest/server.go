@@ -21,9 +21,9 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// Customer is a customer as QuickBooks holds it. Its JSON has the fields that are
+// StoredCustomer is a customer as QuickBooks holds it. Its JSON has the fields that are
 // sent and that a source is expected to pass on, without MetaData.
-type Customer struct {
+type StoredCustomer struct {
 	ID               string    `json:"Id"`
 	SyncToken        string    `json:"SyncToken"`
 	Active           bool      `json:"Active"`
@@ -96,8 +96,8 @@ type Server struct {
 	Realm string           // the company's id; set before the first request
 
 	mu        sync.Mutex
-	customers []*Customer // in the order of creation, the same as that of their ids
-	byID      map[string]*Customer
+	customers []*StoredCustomer // in the order of creation, the same as that of their ids
+	byID      map[string]*StoredCustomer
 	merged    map[string]time.Time // merged ids, with their times
 	falsely   []string             // existing ids reported as deleted by change data capture
 	made      int
@@ -110,12 +110,12 @@ type Server struct {
 
 	methods    []string // payment methods, with ids from 101 on
 	posts      int
-	beforePost func(*Customer)
+	beforePost func(*StoredCustomer)
 }
 
 // New returns a model with one company and no customers.
 func New(now func() time.Time) *Server {
-	return &Server{Now: now, Realm: Realm, byID: map[string]*Customer{}, merged: map[string]time.Time{},
+	return &Server{Now: now, Realm: Realm, byID: map[string]*StoredCustomer{}, merged: map[string]time.Time{},
 		tokens: map[string]bool{}}
 }
 
@@ -136,9 +136,9 @@ func (s *Server) Add(n int) []string {
 	return ids
 }
 
-func newCustomer(n int, now time.Time) *Customer {
+func newCustomer(n int, now time.Time) *StoredCustomer {
 	name := fmt.Sprintf("Customer %d Ltd", n)
-	return &Customer{
+	return &StoredCustomer{
 		ID: strconv.Itoa(n), SyncToken: "0", Active: true, DisplayName: name, CompanyName: name, GivenName: "Ann",
 		FamilyName:       "Baker",
 		PrimaryEmailAddr: &Email{fmt.Sprintf("accounts%d@customer.example", n)}, PrimaryPhone: &Phone{"+44 113 496 0123"},
@@ -149,7 +149,7 @@ func newCustomer(n int, now time.Time) *Customer {
 }
 
 // Edit changes a customer and its time of last edit.
-func (s *Server) Edit(id string, change func(*Customer)) {
+func (s *Server) Edit(id string, change func(*StoredCustomer)) {
 	defer s.lock()()
 	c, ok := s.byID[id]
 	if !ok {
@@ -161,13 +161,13 @@ func (s *Server) Edit(id string, change func(*Customer)) {
 }
 
 // Deactivate makes a customer inactive, which is how QuickBooks deletes.
-func (s *Server) Deactivate(id string) { s.Edit(id, func(c *Customer) { c.Active = false }) }
+func (s *Server) Deactivate(id string) { s.Edit(id, func(c *StoredCustomer) { c.Active = false }) }
 
 // Merge merges a customer into another one: its id is gone.
 func (s *Server) Merge(loser, survivor string) {
-	s.Edit(survivor, func(*Customer) {})
+	s.Edit(survivor, func(*StoredCustomer) {})
 	defer s.lock()()
-	s.customers = slices.DeleteFunc(s.customers, func(c *Customer) bool { return c.ID == loser })
+	s.customers = slices.DeleteFunc(s.customers, func(c *StoredCustomer) bool { return c.ID == loser })
 	delete(s.byID, loser)
 	s.merged[loser] = s.Now()
 }
@@ -187,9 +187,9 @@ func (s *Server) Tie(at time.Time, ids ...string) {
 }
 
 // Customers returns copies of all customers, in the order of their ids.
-func (s *Server) Customers() []Customer {
+func (s *Server) Customers() []StoredCustomer {
 	defer s.lock()()
-	out := make([]Customer, len(s.customers))
+	out := make([]StoredCustomer, len(s.customers))
 	for i, c := range s.customers {
 		out[i] = *c
 	}

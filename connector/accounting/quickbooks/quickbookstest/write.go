@@ -20,7 +20,7 @@ func (s *Server) Posts() int {
 }
 
 // BeforePost has hook called before each update is looked at.
-func (s *Server) BeforePost(hook func(c *Customer)) {
+func (s *Server) BeforePost(hook func(c *StoredCustomer)) {
 	defer s.lock()()
 	s.beforePost = hook
 }
