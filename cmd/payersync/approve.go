@@ -75,7 +75,7 @@ without signing links; add --only link for these.`,
 			}
 			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
 				found, err := s.Ledger.FindPlan(cmd.Context(), args[0])
-				plan := office.Plan{Plan: found}
+				plan := office.PlanProgress{Plan: found}
 				if err == nil {
 					plan, err = office.PlanOf(cmd.Context(), s.Ledger, found)
 				}
@@ -193,7 +193,7 @@ func (p planPart) add(to *choice, c state.Change) {
 }
 
 // check refuses a value without effect in this plan: the person would approve more or less than intended.
-func (p planPart) check(plan office.Plan, of choice) error {
+func (p planPart) check(plan office.PlanProgress, of choice) error {
 	for _, id := range p.records {
 		if !of.met["--record "+id] {
 			return fmt.Errorf("cannot approve part of plan %d: it has no unsent change of record %q; payersync plan show %[1]d --limit 0 lists its changes", plan.ID, id)
@@ -217,7 +217,7 @@ func (p planPart) check(plan office.Plan, of choice) error {
 }
 
 // approvePart approves a part of a plan.
-func (a *app) approvePart(ctx context.Context, s *session.Session, plan office.Plan, part planPart) error {
+func (a *app) approvePart(ctx context.Context, s *session.Session, plan office.PlanProgress, part planPart) error {
 	switch {
 	case plan.Missing > 0:
 		return fmt.Errorf("cannot approve part of plan %d: it accepts removed records, and you can only approve them together; approve the whole plan, or restore some of the records", plan.ID)

@@ -155,7 +155,7 @@ func (a *app) printSendingTime(p state.Plan, rate float64) {
 
 // sendingTime says how long a plan takes to send; "" for less than ten seconds.
 func sendingTime(p state.Plan, rate float64) string {
-	takes := office.Plan{Plan: p}.Takes(rate)
+	takes := office.PlanProgress{Plan: p}.Takes(rate)
 	if takes < 10*time.Second {
 		return ""
 	}

@@ -60,7 +60,7 @@ func (a *app) listPlans(ctx context.Context, s *session.Session, connection stri
 		defer a.Say("There are older ones: these are the newest %d, and --limit 0 lists every one.", limit)
 		plans = plans[len(plans)-limit:]
 	}
-	rows := make([]office.Plan, len(plans))
+	rows := make([]office.PlanProgress, len(plans))
 	for i, p := range plans {
 		if rows[i], err = office.PlanOf(ctx, s.Ledger, p); err != nil {
 			return err
@@ -72,8 +72,8 @@ func (a *app) listPlans(ctx context.Context, s *session.Session, connection stri
 	return planListing().On(a.Console).Print(rows)
 }
 
-func planListing() *show.Listing[office.Plan] {
-	type row = office.Plan
+func planListing() *show.Listing[office.PlanProgress] {
+	type row = office.PlanProgress
 	return &show.Listing[row]{Columns: []show.Column[row]{
 		show.Number("plan", "Plan", func(p row) int64 { return p.ID }),
 		{Name: "connection", Title: "Connection", Cell: func(p row) string { return p.Connection }},
@@ -175,7 +175,7 @@ func (a *app) showStored(ctx context.Context, s *session.Session, plan state.Pla
 }
 
 // storedJSON prints a plan as JSON. Its changes are read and written page by page.
-func (a *app) storedJSON(ctx context.Context, s *session.Session, row office.Plan, fields []syncer.FieldCount,
+func (a *app) storedJSON(ctx context.Context, s *session.Session, row office.PlanProgress, fields []syncer.FieldCount,
 	p privacy) error {
 	out := show.NewList(a.Out)
 	out.Open(row)
@@ -212,7 +212,7 @@ func (a *app) storedJSON(ctx context.Context, s *session.Session, row office.Pla
 }
 
 // printPending prints the changes still to be sent by a plan.
-func (a *app) printPending(ctx context.Context, s *session.Session, row office.Plan, limit int, p privacy) error {
+func (a *app) printPending(ctx context.Context, s *session.Session, row office.PlanProgress, limit int, p privacy) error {
 	if row.Pending == 0 {
 		return nil
 	}
@@ -304,7 +304,7 @@ func (a *app) printLost(ctx context.Context, s *session.Session, plan state.Plan
 }
 
 // printStored prints a plan and its state.
-func (a *app) printStored(r office.Plan, rate float64) {
+func (a *app) printStored(r office.PlanProgress, rate float64) {
 	fmt.Fprintf(a.Out, "Plan %d of %s: %s\n", r.ID, r.Connection, summary(r.Plan))
 	if r.Pending > 0 {
 		a.printSendingTime(r.Plan, rate)
@@ -334,7 +334,7 @@ func (a *app) printStored(r office.Plan, rate float64) {
 }
 
 // standingOf describes the state of a plan, and the possible next steps.
-func standingOf(r office.Plan) string {
+func standingOf(r office.PlanProgress) string {
 	switch r.State {
 	case state.PlanWaiting:
 		if r.Missing > 0 {

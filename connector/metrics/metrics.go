@@ -163,14 +163,14 @@ func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 
 // Requests returns the observer of every attempt to send a request to a system, for a connection if it is a
 // source's. operation is the purpose of attempts without one.
-func (m *Metrics) Requests(system, connection, operation string) func(transport.Attempt) {
+func (m *Metrics) Requests(system, connection, operation string) func(transport.CallAttempt) {
 	if m == nil {
 		return nil
 	}
 	if m.together {
 		connection = ""
 	}
-	return func(a transport.Attempt) {
+	return func(a transport.CallAttempt) {
 		a.Operation = cmp.Or(a.Operation, operation)
 		m.requests.WithLabelValues(system, connection, m.bounded(a.Operation), statusOf(a)).Observe(a.Took.Seconds())
 	}
@@ -188,7 +188,7 @@ func (m *Metrics) bounded(operation string) string {
 }
 
 // statusOf returns the class of an answer, or why there is none.
-func statusOf(a transport.Attempt) string {
+func statusOf(a transport.CallAttempt) string {
 	switch class := a.Status / 100; {
 	case a.Reason != "":
 		return string(a.Reason)

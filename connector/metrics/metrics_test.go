@@ -84,8 +84,8 @@ func busy() *Metrics {
 	m.Webhook(server.SignatureFailed)
 	m.Reflected(time.Second)
 	m.Swept(reconcile.SweepResult{Repaired: 2, Drifted: 1, Missing: 3, Unlisted: 4, Doubled: 5})
-	m.Requests(Billing, "", "")(transport.Attempt{Operation: "create customer", Status: 201, Took: time.Second})
-	m.Requests(Source, "bravo", "get token")(transport.Attempt{Reason: transport.ReasonTimeout, Took: 30 * time.Second})
+	m.Requests(Billing, "", "")(transport.CallAttempt{Operation: "create customer", Status: 201, Took: time.Second})
+	m.Requests(Source, "bravo", "get token")(transport.CallAttempt{Reason: transport.ReasonTimeout, Took: 30 * time.Second})
 	m.Committing()(nil)
 	m.Committing()(errors.New("full"))
 	return m
@@ -315,9 +315,9 @@ func TestOperationsAndStatusesOfRequestsAreBounded(t *testing.T) {
 	m := New("", "")
 	tell := m.Requests(Billing, "", "")
 	for i := range 1000 {
-		tell(transport.Attempt{Operation: fmt.Sprint("get customer ", i), Status: i})
+		tell(transport.CallAttempt{Operation: fmt.Sprint("get customer ", i), Status: i})
 	}
-	tell(transport.Attempt{Operation: "get customer 3", Status: 429})
+	tell(transport.CallAttempt{Operation: "get customer 3", Status: 429})
 	operations, statuses := map[string]bool{}, map[string]bool{}
 	for _, f := range gather(t, m) {
 		if f.GetName() != "payersync_request_duration_seconds" {

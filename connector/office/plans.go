@@ -15,48 +15,48 @@ import (
 	"payersync/state"
 )
 
-// Plan is a plan with how much of it is still to be done.
-type Plan struct {
+// PlanProgress is a plan with how much of it is still to be done.
+type PlanProgress struct {
 	state.Plan
 	state.Share
 }
 
 // PlanOf returns a plan with how much of it is still to be done.
-func PlanOf(ctx context.Context, ledger *state.Ledger, p state.Plan) (Plan, error) {
+func PlanOf(ctx context.Context, ledger *state.Ledger, p state.Plan) (PlanProgress, error) {
 	share, err := ledger.ShareOf(ctx, p)
-	return Plan{p, share}, err
+	return PlanProgress{p, share}, err
 }
 
 // Settled returns how many changes of the plan do not wait to be sent by it any more: they were sent, or are planned
 // otherwise by now.
-func (p Plan) Settled() int { return p.Creates + p.Adopts + p.Updates + p.Links - p.Pending }
+func (p PlanProgress) Settled() int { return p.Creates + p.Adopts + p.Updates + p.Links - p.Pending }
 
 // Whole reports whether a plan must be approved completely or not at all: it drops records or payers, or was made with
 // an edited profile.
-func (p Plan) Whole() bool { return p.Standstill() || p.Profile != "" }
+func (p PlanProgress) Whole() bool { return p.Standstill() || p.Profile != "" }
 
 // Approvable reports whether a person's yes means anything for the plan.
-func (p Plan) Approvable() bool {
+func (p PlanProgress) Approvable() bool {
 	return (p.State == state.PlanWaiting || p.State == state.PlanRejected || p.State == state.PlanDraft) &&
 		(p.Pending > p.Approved || p.Whole())
 }
 
 // Rejectable reports whether a person may reject the plan. A plan with removed records or lost payers sends nothing
 // anyway.
-func (p Plan) Rejectable() bool {
+func (p PlanProgress) Rejectable() bool {
 	return p.Missing == 0 && (p.Lost == 0 && (p.State == state.PlanWaiting || p.State == state.PlanDraft) ||
 		p.State == state.PlanApproved)
 }
 
 // Open reports whether changes of the plan wait to be sent by it.
-func (p Plan) Open() bool { return p.Pending > 0 }
+func (p PlanProgress) Open() bool { return p.Pending > 0 }
 
 // Requests returns the approximate number of requests for a plan's waiting changes. A new customer is written and read
 // back; an existing one is read, written and read back; a link is requested once.
-func (p Plan) Requests() int { return 2*p.Creates + 3*(p.Adopts+p.Updates) + p.Links }
+func (p PlanProgress) Requests() int { return 2*p.Creates + 3*(p.Adopts+p.Updates) + p.Links }
 
 // Takes returns about how long sending takes at a rate of requests in a second.
-func (p Plan) Takes(rate float64) time.Duration {
+func (p PlanProgress) Takes(rate float64) time.Duration {
 	if rate <= 0 {
 		return 0
 	}
@@ -269,7 +269,7 @@ func countFields(counts map[string]syncer.FieldCount, c state.Change, as func(pa
 }
 
 // GroupCounts returns how many changes of a plan that were not sent yet are in each group.
-func GroupCounts(ctx context.Context, ledger *state.Ledger, p Plan) (map[state.PlanGroup]int, error) {
+func GroupCounts(ctx context.Context, ledger *state.Ledger, p PlanProgress) (map[state.PlanGroup]int, error) {
 	switch {
 	case p.Pending == 0:
 		return nil, nil
@@ -348,7 +348,7 @@ var ErrTogether = errors.New("what it lets go goes together")
 
 // exactly calls do on a plan with the content shown to the person. If the content has changed, it fails with
 // state.ErrPlanChanged and does nothing.
-func exactly(ctx context.Context, ledger *state.Ledger, p Plan, do func(*state.Tx) error) error {
+func exactly(ctx context.Context, ledger *state.Ledger, p PlanProgress, do func(*state.Tx) error) error {
 	return ledger.DoAlone(ctx, func(tx *state.Tx) error {
 		if err := tx.StillReads(p.ID, p.Reads); err != nil {
 			return err
@@ -390,7 +390,7 @@ func (a Approver) May(ctx context.Context, ledger *state.Ledger, p state.Plan) e
 
 // Approve lets the changes of a plan go exactly as it was looked at, or fails with
 // state.ErrPlanChanged or ErrSameEyes. Nothing is sent by it: the next run does.
-func Approve(ctx context.Context, ledger *state.Ledger, p Plan, by Approver) error {
+func Approve(ctx context.Context, ledger *state.Ledger, p PlanProgress, by Approver) error {
 	if err := by.May(ctx, ledger, p.Plan); err != nil {
 		return err
 	}
@@ -398,7 +398,7 @@ func Approve(ctx context.Context, ledger *state.Ledger, p Plan, by Approver) err
 }
 
 // ApproveSome is Approve for some changes, by their ids; which describes them. The others wait for separate approval.
-func ApproveSome(ctx context.Context, ledger *state.Ledger, p Plan, ids []int64, by Approver, which string) error {
+func ApproveSome(ctx context.Context, ledger *state.Ledger, p PlanProgress, ids []int64, by Approver, which string) error {
 	if p.Whole() {
 		return ErrTogether
 	}
@@ -409,6 +409,6 @@ func ApproveSome(ctx context.Context, ledger *state.Ledger, p Plan, ids []int64,
 }
 
 // Reject says no to a plan as it was looked at: nothing of it is sent while it says the same.
-func Reject(ctx context.Context, ledger *state.Ledger, p Plan, by, why string) error {
+func Reject(ctx context.Context, ledger *state.Ledger, p PlanProgress, by, why string) error {
 	return exactly(ctx, ledger, p, func(tx *state.Tx) error { return tx.Reject(p.ID, by, why) })
 }

@@ -20,7 +20,7 @@ func (v *visit) addLosses(page *planPage) error {
 		return nil
 	}
 	var lost []state.LostPayer
-	if err := office.EachLost(v.Context(), v.ledger(), page.Plan.Plan, rowsShown, func(l state.LostPayer) error {
+	if err := office.EachLost(v.Context(), v.ledger(), page.PlanProgress.Plan, rowsShown, func(l state.LostPayer) error {
 		lost = append(lost, l)
 		return nil
 	}); err != nil {
@@ -110,7 +110,7 @@ func (v *visit) judge() error {
 func (p planPage) Asks() bool { return p.Pending >= foldedFrom && !p.Whole() }
 
 // askApproval shows the counts of a plan before a person approves all of it. It is shown again if it changed.
-func (v *visit) askApproval(p office.Plan) error {
+func (v *visit) askApproval(p office.PlanProgress) error {
 	if p.Reads != v.filled("reads") || !p.Approvable() {
 		return v.judgedMeanwhile(state.ErrPlanChanged)
 	}
@@ -119,10 +119,10 @@ func (v *visit) askApproval(p office.Plan) error {
 		return err
 	}
 	page := struct {
-		office.Plan
+		office.PlanProgress
 		Takes  time.Duration
 		Counts []string
-	}{Plan: p, Takes: p.Takes(v.pages.cfg.Rate)}
+	}{PlanProgress: p, Takes: p.Takes(v.pages.cfg.Rate)}
 	for _, kind := range state.PlanGroups {
 		if n := counts[kind]; n > 0 {
 			page.Counts = append(page.Counts, connector.Plural(n, groupCounts[kind][0])+groupCounts[kind][1])
@@ -144,7 +144,7 @@ func (v *visit) approver() office.Approver {
 }
 
 // approveTicked approves the ticked changes.
-func (v *visit) approveTicked(p office.Plan) (note string, err error) {
+func (v *visit) approveTicked(p office.PlanProgress) (note string, err error) {
 	var ids []int64
 	for _, text := range v.Form["change"] {
 		if id, err := strconv.ParseInt(text, 10, 64); err == nil && !slices.Contains(ids, id) {
@@ -188,7 +188,7 @@ func (v *visit) judgedMeanwhile(err error) error {
 }
 
 // stalePlan answers a visitor with an outdated plan. It shows the current content, or the plan's successor.
-func (v *visit) stalePlan(p office.Plan) error {
+func (v *visit) stalePlan(p office.PlanProgress) error {
 	if p.State == state.PlanSuperseded || p.State == state.PlanApplied {
 		waiting, err := v.ledger().WaitingPlans(v.Context())
 		if err != nil {

@@ -37,7 +37,7 @@ type listedRow struct {
 }
 
 // listedPart returns a page of the outcomes of a plan's changes. The address selects the page.
-func (v *visit) listedPart(p office.Plan) (part listedPart, err error) {
+func (v *visit) listedPart(p office.PlanProgress) (part listedPart, err error) {
 	ctx, ledger := v.Context(), v.ledger()
 	if part.Count = p.Settled(); part.Count <= mostCounted {
 		counts, err := ledger.OutcomeCounts(ctx, p.Plan)

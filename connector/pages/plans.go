@@ -44,7 +44,7 @@ func (v *visit) plans() error {
 
 // planPage is one plan as its page shows it.
 type planPage struct {
-	office.Plan
+	office.PlanProgress
 	Takes    time.Duration
 	Touches  []syncer.FieldCount
 	Tiles    []tile
@@ -161,17 +161,17 @@ type lostRow struct {
 }
 
 // planAsked returns the plan named by the address.
-func (v *visit) planAsked() (office.Plan, error) {
+func (v *visit) planAsked() (office.PlanProgress, error) {
 	n, err := strconv.ParseInt(v.PathValue("n"), 10, 64)
 	if err != nil {
-		return office.Plan{}, noPlan
+		return office.PlanProgress{}, noPlan
 	}
 	found, err := v.ledger().FindPlan(v.Context(), strconv.FormatInt(n, 10))
 	switch {
 	case errors.Is(err, state.ErrPlanNotWaiting), err == nil && found.ID != n:
-		return office.Plan{}, noPlan
+		return office.PlanProgress{}, noPlan
 	case err != nil:
-		return office.Plan{}, err
+		return office.PlanProgress{}, err
 	}
 	return office.PlanOf(v.Context(), v.ledger(), found)
 }
@@ -192,9 +192,9 @@ func (v *visit) plan() error {
 }
 
 // planPage gathers the content of a plan's page. Changes after seen are marked as new, unless seen is 0.
-func (v *visit) planPage(p office.Plan, seen int64) (planPage, error) {
+func (v *visit) planPage(p office.PlanProgress, seen int64) (planPage, error) {
 	page := planPage{
-		Plan: p, Takes: p.Takes(v.pages.cfg.Rate),
+		PlanProgress: p, Takes: p.Takes(v.pages.cfg.Rate),
 		MayJudge: v.User.Role.May(v.pages.cfg.Approvers), MayRun: v.pages.cfg.Starter != nil && v.User.Role.May(Operator),
 	}
 	ctx, ledger := v.Context(), v.ledger()
@@ -235,7 +235,7 @@ func (v *visit) planPage(p office.Plan, seen int64) (planPage, error) {
 }
 
 // movable leads to the moves to a plan's connection from those that are no longer configured.
-func (v *visit) movable(p office.Plan) (out []leads, err error) {
+func (v *visit) movable(p office.PlanProgress) (out []leads, err error) {
 	if p.Creates == 0 || !p.Approvable() || !v.User.Role.May(Operator) || v.pages.cfg.Moves == nil ||
 		!v.pages.served["/connections/move"] {
 		return nil, nil

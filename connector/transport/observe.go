@@ -7,9 +7,9 @@ import (
 	"payersync/connector"
 )
 
-// Attempt is the outcome of one attempt to send a request, for metrics. It holds nothing of the request but
+// CallAttempt is the outcome of one attempt to send a request, for metrics. It holds nothing of the request but
 // its purpose.
-type Attempt struct {
+type CallAttempt struct {
 	Operation string // as connector.WithOperation named it; "" for none
 	Status    int    // of the answer; 0 without a usable one
 	Reason    Reason // why there is none; "" with one
@@ -22,7 +22,7 @@ func (c *call) observe(resp *http.Response, failed *Error, took time.Duration) {
 	if tell == nil {
 		return
 	}
-	a := Attempt{Operation: connector.OperationOf(c.caller), Took: took}
+	a := CallAttempt{Operation: connector.OperationOf(c.caller), Took: took}
 	if failed != nil {
 		a.Reason = failed.Reason
 	} else {

@@ -52,15 +52,15 @@ type Options struct {
 	RatePerSecond float64
 	// waits for a turn shared by several processes, after RatePerSecond's; may be nil
 	Shared        func(context.Context) error
-	MaxInFlight   int              // attempts at a time, fewer while answers slow down; 8
-	MaxRetryAfter time.Duration    // the longest Retry-After to sleep; above it the answer is returned; 15 min
-	Reach         connector.Reach  // the allowed addresses; the proxy always is
-	Proxy         *url.URL         // a proxy, as an http, https or socks5 address, see ProxyFor; nil for none
-	Roots         *x509.CertPool   // the trusted certificates; nil for the system's
-	Now           func() time.Time // the clock for Retry-After dates; time.Now
-	Rand          *rand.Rand       // source of jitter; randomly seeded
-	Logger        *logrus.Entry    // attempts at debug level, the circuit at warning level; nil for silence
-	Observe       func(Attempt)    // is told of every attempt, by several goroutines at once; nil for nobody
+	MaxInFlight   int               // attempts at a time, fewer while answers slow down; 8
+	MaxRetryAfter time.Duration     // the longest Retry-After to sleep; above it the answer is returned; 15 min
+	Reach         connector.Reach   // the allowed addresses; the proxy always is
+	Proxy         *url.URL          // a proxy, as an http, https or socks5 address, see ProxyFor; nil for none
+	Roots         *x509.CertPool    // the trusted certificates; nil for the system's
+	Now           func() time.Time  // the clock for Retry-After dates; time.Now
+	Rand          *rand.Rand        // source of jitter; randomly seeded
+	Logger        *logrus.Entry     // attempts at debug level, the circuit at warning level; nil for silence
+	Observe       func(CallAttempt) // is told of every attempt, by several goroutines at once; nil for nobody
 }
 
 func (o Options) withDefaults() Options {

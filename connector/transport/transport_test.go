@@ -410,7 +410,7 @@ func TestHTTPClientLeavesTheRequestAsItWas(t *testing.T) {
 func TestEveryAttemptIsToldByWhatItIsForAndHowItEnded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var told []transport.Attempt
+		var told []transport.CallAttempt
 		base := &service{answer: func(attempt int, r *http.Request) (*http.Response, error) {
 			time.Sleep(time.Second)
 			switch attempt {
@@ -421,7 +421,7 @@ func TestEveryAttemptIsToldByWhatItIsForAndHowItEnded(t *testing.T) {
 			}
 			return respond(200, "done"), nil
 		}}
-		client := transport.New(transport.Options{Base: base, Observe: func(a transport.Attempt) { told = append(told, a) }})
+		client := transport.New(transport.Options{Base: base, Observe: func(a transport.CallAttempt) { told = append(told, a) }})
 		ctx := connector.WithOperation(t.Context(), "get customer")
 		if _, err := client.Do(request(t, ctx, http.MethodGet), transport.Always); err != nil {
 			t.Fatal(err)
@@ -429,7 +429,7 @@ func TestEveryAttemptIsToldByWhatItIsForAndHowItEnded(t *testing.T) {
 		if _, err := client.Do(request(t, t.Context(), http.MethodGet), transport.Always); err != nil {
 			t.Fatal(err)
 		}
-		want := []transport.Attempt{
+		want := []transport.CallAttempt{
 			{Operation: "get customer", Status: 503, Took: time.Second},
 			{Operation: "get customer", Reason: transport.ReasonBroken, Took: time.Second},
 			{Operation: "get customer", Status: 200, Took: time.Second},
