@@ -13,7 +13,7 @@ import (
 )
 
 // aPair is an account's ledger on a server whose commits wait for a standby.
-func aPair(t *testing.T) (*dbtest.Pair, *desk) {
+func aPair(t *testing.T) (*dbtest.StandbyPair, *desk) {
 	t.Helper()
 	if !dbtest.OnPostgres() {
 		t.Skip("on PostgreSQL only: run with -engine postgres")

@@ -78,7 +78,7 @@ type Ledger struct {
 	seal      *sealer
 	mark      *os.File // how far the ledger has come; see mark.go
 	identity  string   // which ledger the mark is of
-	found     Finding
+	found     MarkFinding
 	heeded    int // payers that were forgotten again
 	keyFile   string
 	rekeying  bool

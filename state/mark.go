@@ -41,19 +41,19 @@ type mark struct {
 	commits int64
 }
 
-// Finding is the result of comparing the mark at opening.
-type Finding string
+// MarkFinding is the result of comparing the mark at opening.
+type MarkFinding string
 
 // The findings. Only FoundOlder means that something is wrong.
 const (
-	FoundInStep  Finding = ""        // the ledger is as far as it was, or new
-	FoundOlder   Finding = "older"   // the ledger is a copy that was put back: it counts as restored
-	FoundNoMark  Finding = "no_mark" // it was moved here, or its mark was removed: it cannot be told
-	FoundForeign Finding = "foreign" // the mark is another ledger's: it cannot be told
+	FoundInStep  MarkFinding = ""        // the ledger is as far as it was, or new
+	FoundOlder   MarkFinding = "older"   // the ledger is a copy that was put back: it counts as restored
+	FoundNoMark  MarkFinding = "no_mark" // it was moved here, or its mark was removed: it cannot be told
+	FoundForeign MarkFinding = "foreign" // the mark is another ledger's: it cannot be told
 )
 
 // Found returns the result of comparing the mark when this process opened the ledger.
-func (l *Ledger) Found() Finding { return l.found }
+func (l *Ledger) Found() MarkFinding { return l.found }
 
 // errPutBack refuses a write to a ledger that has become older under this process.
 var errPutBack = errors.New("the ledger was put back under this process: another copy lies in its place; stop every payersync that uses it, and start again")

@@ -48,7 +48,7 @@ func (d *desk) putBack(old []byte) {
 }
 
 // opens opens the ledger and fails unless its mark tells this.
-func (d *desk) opens(want Finding) *Ledger {
+func (d *desk) opens(want MarkFinding) *Ledger {
 	d.t.Helper()
 	l := d.another()
 	if l.Found() != want {
@@ -125,7 +125,7 @@ func TestWhatAMarkCannotTellIsSaidAndRaisesNoAlarm(t *testing.T) {
 	tests := []struct {
 		name string
 		spot func(d *desk, mark string) error
-		want Finding
+		want MarkFinding
 	}{
 		{"no mark", func(_ *desk, mark string) error { return os.Remove(mark) }, FoundNoMark},
 		{"a mark of nothing", func(_ *desk, mark string) error { return os.WriteFile(mark, nil, 0o600) }, FoundNoMark},

@@ -116,7 +116,7 @@ func (a *app) answer(ctx context.Context, consent *credentials.Consent, how cons
 	}
 	listener, err := credentials.Listen(ctx, how.redirect)
 	if err != nil {
-		return nil, usage.Error{Err: err}
+		return nil, usage.Mistake{Err: err}
 	}
 	a.Say("Open this address in a browser and give consent; payersync waits here for the answer:\n\n  %s\n", consent.URL())
 	return consent.Await(ctx, listener)
@@ -213,7 +213,7 @@ func xeroOrganisations(ctx context.Context, s *session.Session, c config.Connect
 		HTTP: s.SourceClient(c.Name), Token: oauth2.StaticTokenSource(g.Token), Now: s.Ledger.Now, Limiter: s.Budget(c, ""),
 	})
 	if err != nil {
-		return nil, usage.Error{Err: err}
+		return nil, usage.Mistake{Err: err}
 	}
 	return tenantsOf(source.Organisations(ctx))
 }
@@ -224,7 +224,7 @@ func companiesOf(ctx context.Context, s *session.Session, c config.Connection,
 	source, err := c.Source.Open(config.SourceDeps{HTTP: s.SourceClient(c.Name), Token: oauth2.StaticTokenSource(g.Token),
 		Now: s.Ledger.Now, Limiter: s.Budget(c, "")})
 	if err != nil {
-		return nil, usage.Error{Err: err}
+		return nil, usage.Mistake{Err: err}
 	}
 	return tenantsOf(source.(*httpsource.Source).Organisations(ctx))
 }

@@ -36,7 +36,7 @@ func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e))
 // exitCode returns the exit code for a command's error.
 func exitCode(err error) int {
 	var code exitError
-	var wrong usage.Error
+	var wrong usage.Mistake
 	var config *strict.Error
 	var other *state.ErrOtherEnvironment
 	var account *state.ErrOtherAccount

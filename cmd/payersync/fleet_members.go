@@ -235,7 +235,7 @@ func (f *fleet) retake(ctx context.Context, m *member, row state.AccountInfo) er
 	m.info = row
 	f.mu.Unlock()
 	cfg, err := f.load(ctx, m, row.Name)
-	var mistake usage.Error
+	var mistake usage.Mistake
 	switch {
 	case errors.As(err, &mistake):
 		m.reload.follow(ctx, look{wrong: forLog(err).Error()})
@@ -361,7 +361,7 @@ func (f *fleet) load(ctx context.Context, m *member, name string) (*config.Confi
 	cfg, err := config.LoadAccount(folder.Path, f.node, name, f.getenv)
 	if err != nil {
 		m.drop()
-		return nil, usage.Error{Err: err}
+		return nil, usage.Mistake{Err: err}
 	}
 	for len(m.folders) > keptFolders {
 		_ = m.folders[0].Remove() // as in forget

@@ -42,7 +42,7 @@ func (a *app) listeners() (config.Server, error) {
 	if config.IsNode(a.config) {
 		node, err := config.LoadNode(a.config, a.getenv)
 		if err != nil {
-			return config.Server{}, usage.Error{Err: err}
+			return config.Server{}, usage.Mistake{Err: err}
 		}
 		return node.Server, nil
 	}

@@ -228,7 +228,7 @@ func openBackup(path, identity string) (*backups.File, error) {
 	if identity != "" {
 		var err error
 		if ids, err = backups.ReadIdentities(identity); err != nil {
-			return nil, usage.Error{Err: err}
+			return nil, usage.Mistake{Err: err}
 		}
 	}
 	return backups.OpenFile(path, ids)

@@ -41,7 +41,7 @@ func deskOf(s *session.Session) (*letters.Desk, error) {
 	host, _ := os.Hostname() // mail servers do without one
 	settings, err := s.Config.LetterSettings(host)
 	if err != nil {
-		return nil, usage.Error{Err: err}
+		return nil, usage.Mistake{Err: err}
 	}
 	if valid := s.Config.Billing.LinkValid.Length(); valid > 0 {
 		settings.LinkValid = valid

@@ -56,7 +56,7 @@ func (e letterExample) write(cfg *config.Config) (templates.Letter, *templates.S
 	shown.Letters.Legal = cmp.Or(shown.Letters.Legal, "Your company, its address and register, as letters.legal says them")
 	set, err := shown.LetterTemplates()
 	if err != nil {
-		return templates.Letter{}, nil, usage.Error{Err: err}
+		return templates.Letter{}, nil, usage.Mistake{Err: err}
 	}
 	kind := letters.Kind(e.kind)
 	letter, err := set.Render(kind, language, templates.Examples(kind, shown.Letters.LinkHosts[0]))

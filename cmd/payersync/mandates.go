@@ -342,7 +342,7 @@ keeps your name and the reason.`,
 
 func (a *app) reinstate(ctx context.Context, s *session.Session, p state.Payer, reason string, yes bool) error {
 	if s.Config.Billing.Dialect.Reinstate == "none" { // before anybody is asked, or noted to have done it
-		return usage.Error{Err: billing.ErrNoReinstate}
+		return usage.Mistake{Err: billing.ErrNoReinstate}
 	}
 	out, sure, err := a.act(ctx, s,
 		office.Decision{Act: connector.ActReinstate, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}},

@@ -289,7 +289,7 @@ func (a *app) mustFit(ctx context.Context, s *session.Session, v state.MappingVe
 		}
 		if _, err := session.ParseMapping("version "+v.Hash[:shortHash], []byte(v.Text), conn.Info,
 			s.Config.Billing.Dialect.Dialect); err != nil {
-			return usage.Error{Err: fmt.Errorf("the mapping was not rolled back, because the version does not fit the source of %s any more; correct it by hand:\n%w", c.Name, err)}
+			return usage.Mistake{Err: fmt.Errorf("the mapping was not rolled back, because the version does not fit the source of %s any more; correct it by hand:\n%w", c.Name, err)}
 		}
 	}
 	return nil

@@ -38,13 +38,13 @@ func (n *node) open() (*state.Server, error) {
 	}
 	if !config.IsNode(n.app.config) {
 		if _, err := config.Load(n.app.config, nil); err != nil {
-			return nil, usage.Error{Err: err}
+			return nil, usage.Mistake{Err: err}
 		}
 		return nil, usage.Errorf("there are no accounts: %s configures one account with a ledger file; name the configuration of a node, with ledger.postgres, by --config", n.app.config)
 	}
 	cfg, err := config.LoadNode(n.app.config, n.app.getenv)
 	if err != nil {
-		return nil, usage.Error{Err: err}
+		return nil, usage.Mistake{Err: err}
 	}
 	n.config = cfg
 	n.server, err = state.OpenServer(n.ctx(), cfg.Options())
@@ -87,7 +87,7 @@ func (n *node) load(getenv func(string) (string, bool)) (*config.Config, error) 
 	}
 	cfg, err := config.LoadAccount(n.folder.Path, n.config, n.name, getenv)
 	if err != nil {
-		return nil, usage.Error{Err: err}
+		return nil, usage.Mistake{Err: err}
 	}
 	return cfg, nil
 }
@@ -144,7 +144,7 @@ func (n *node) withAccount(ctx context.Context, name string, do func(*config.Con
 	defer func() { _ = folder.Remove() }() // as in close
 	cfg, err := config.LoadAccount(folder.Path, n.config, name, nil)
 	if err != nil {
-		return usage.Error{Err: err}
+		return usage.Mistake{Err: err}
 	}
 	return do(cfg)
 }

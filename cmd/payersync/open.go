@@ -41,7 +41,7 @@ func (a *app) loadWith(getenv func(string) (string, bool)) (*config.Config, erro
 	}
 	cfg, err := config.Load(a.config, getenv)
 	if err != nil {
-		return nil, usage.Error{Err: err}
+		return nil, usage.Mistake{Err: err}
 	}
 	return cfg, nil
 }

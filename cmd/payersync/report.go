@@ -283,7 +283,7 @@ func (a *app) reportTable(ctx context.Context, s *session.Session, at time.Time,
 	for i, k := range r.kept {
 		records[i] = k.RecordID
 	}
-	var table show.Pages
+	var table show.PagedTable
 	var page []office.ReportRow
 	write := func() {
 		header, rows := reportCells(page)

@@ -214,7 +214,7 @@ func usageArgs(c *cobra.Command) {
 		check = cobra.NoArgs
 	}
 	c.Args = func(cmd *cobra.Command, args []string) error {
-		var wrong usage.Error
+		var wrong usage.Mistake
 		if err := check(cmd, args); err == nil || errors.As(err, &wrong) {
 			return err
 		}

@@ -79,7 +79,7 @@ letters.
 func (a *app) sandbox(ctx context.Context, f sandboxFlags) error {
 	rehearsed, err := f.rehearsal()
 	if err != nil {
-		return usage.Error{Err: err}
+		return usage.Mistake{Err: err}
 	}
 	mail, err := a.openMail(ctx, f.smtp)
 	if err != nil {

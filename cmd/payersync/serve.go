@@ -69,7 +69,7 @@ func (a *app) openAndServe(ctx context.Context) error {
 	if config.IsNode(a.config) {
 		node, err := config.LoadNode(a.config, a.getenv)
 		if err != nil {
-			return usage.Error{Err: err}
+			return usage.Mistake{Err: err}
 		}
 		return a.serveFleet(ctx, node)
 	}
@@ -281,7 +281,7 @@ func (svc *service) newWorker() (runner, error) {
 		Now: svc.now, Report: func(e worker.JobEvent) { reportJob(svc.inForce.Load().Session, e); svc.alarms.heard(e) },
 	})
 	if err != nil {
-		return nil, usage.Error{Err: err}
+		return nil, usage.Mistake{Err: err}
 	}
 	return w, nil
 }

@@ -78,7 +78,7 @@ func profileNamed(name string) (p *httpsource.Profile, examples []byte, err erro
 		return nil, nil, usage.Errorf("there is no profile %q%s; the profiles are %s, and a file of yours is named with its ending, as in books.yaml", name, didYouMean(name, config.Profiles()), strings.Join(config.Profiles(), ", "))
 	}
 	if p, err = config.LoadProfile(name); err != nil {
-		return nil, nil, usage.Error{Err: err}
+		return nil, nil, usage.Mistake{Err: err}
 	}
 	examples, err = os.ReadFile(filepath.Join(filepath.Dir(name), "examples.yaml"))
 	if os.IsNotExist(err) {

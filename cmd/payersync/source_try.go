@@ -92,7 +92,7 @@ does not run with such a profile: it names the line of each ? until you fill it 
 			}
 			description, err := os.ReadFile(file)
 			if err != nil {
-				return usage.Error{Err: fmt.Errorf("cannot read the description: %w", err)}
+				return usage.Mistake{Err: fmt.Errorf("cannot read the description: %w", err)}
 			}
 			draft, err := httpsource.Draft(args[0], description)
 			if err != nil {

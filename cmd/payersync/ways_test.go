@@ -46,7 +46,7 @@ func TestAWayOfACommandTakesItsOwnFlagsAndNoOthers(t *testing.T) {
 		if did != c.does || (err == nil) != (c.fails == "") || err != nil && !strings.Contains(err.Error(), c.fails) {
 			t.Errorf("%q does %q and fails with %v, want %q and %q", c.args, did, err, c.does, c.fails)
 		}
-		var wrong usage.Error
+		var wrong usage.Mistake
 		if strings.Contains(c.fails, "--") && !errors.As(err, &wrong) {
 			t.Errorf("%q is no mistake of the caller: %v", c.args, err)
 		}

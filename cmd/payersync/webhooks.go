@@ -231,7 +231,7 @@ whether the endpoint is reached, the signature is right and the inbox takes it.`
 
 func (a *app) sendTest(ctx context.Context, s *session.Session, local bool) error {
 	sent, err := a.deliverTest(ctx, s, local)
-	var wrong usage.Error
+	var wrong usage.Mistake
 	switch {
 	case errors.As(err, &wrong):
 		return err
@@ -274,7 +274,7 @@ func (a *app) testDelivery(ctx context.Context, s *session.Session, local bool) 
 	held.Delivery.Set(req.Header)
 	now := a.now()
 	if err := held.Verifier.Sign(req.Header, id, body, now); err != nil {
-		return nil, "", usage.Error{Err: err}
+		return nil, "", usage.Mistake{Err: err}
 	}
 	signed, err := held.Verifier.Verify(req.Header, body, now)
 	if err != nil {

@@ -41,7 +41,7 @@ func heldAgainst(ctx context.Context, ledger *state.Ledger, hook *config.Webhook
 		return server.Keys{}, errNoWebhookSecret
 	}
 	if held.Verifier, err = billing.NewVerifier(signature); err != nil {
-		return server.Keys{}, usage.Error{Err: err}
+		return server.Keys{}, usage.Mistake{Err: err}
 	}
 	if err := (billing.DeliveryKey{Keys: kept.DeliveryKeys}).Validate(signature.Secrets); err != nil {
 		return server.Keys{}, usage.Errorf("billing.webhook.signature.secrets contains a delivery key of the service: %w",

@@ -59,18 +59,18 @@ func forget(path string) error {
 	return errors.Join(err, db.Close())
 }
 
-// Pair is a database whose commits wait for a standby.
-type Pair struct {
+// StandbyPair is a database whose commits wait for a standby.
+type StandbyPair struct {
 	Address string // of both servers; whichever takes writes is meant
 	Standby string // of the one that is the standby at first
 
 	t    testing.TB
-	pair *dbtest.Pair
+	pair *dbtest.StandbyPair
 }
 
 // NewPair starts a PostgreSQL server and its standby until the end of the test. It skips the test
 // where Postgres does.
-func NewPair(t testing.TB) *Pair {
+func NewPair(t testing.TB) *StandbyPair {
 	t.Helper()
 	needPostgres(t)
 	pair, err := dbtest.NewPair()
@@ -81,7 +81,7 @@ func NewPair(t testing.TB) *Pair {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = pair.Close() })
-	p := &Pair{t: t, pair: pair}
+	p := &StandbyPair{t: t, pair: pair}
 	if p.Address, err = pair.New(); err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func NewPair(t testing.TB) *Pair {
 }
 
 // HoldBack stops the standby's replication, or continues it.
-func (p *Pair) HoldBack(held bool) {
+func (p *StandbyPair) HoldBack(held bool) {
 	p.t.Helper()
 	statement := "SELECT pg_wal_replay_resume()"
 	if held {
@@ -100,18 +100,18 @@ func (p *Pair) HoldBack(held bool) {
 }
 
 // Lose kills the server that takes writes.
-func (p *Pair) Lose() { p.do(p.pair.Lose) }
+func (p *StandbyPair) Lose() { p.do(p.pair.Lose) }
 
 // Promote puts the standby in its place.
-func (p *Pair) Promote() { p.do(p.pair.Promote) }
+func (p *StandbyPair) Promote() { p.do(p.pair.Promote) }
 
 // Away stops the standby, so that no commit is confirmed. Back starts it again.
-func (p *Pair) Away() { p.do(p.pair.Away) }
+func (p *StandbyPair) Away() { p.do(p.pair.Away) }
 
 // Back ends Away.
-func (p *Pair) Back() { p.do(p.pair.Back) }
+func (p *StandbyPair) Back() { p.do(p.pair.Back) }
 
-func (p *Pair) do(what func() error) {
+func (p *StandbyPair) do(what func() error) {
 	p.t.Helper()
 	if err := what(); err != nil {
 		p.t.Fatal(err)

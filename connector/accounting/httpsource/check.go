@@ -215,7 +215,7 @@ func jsonOf(v any) []byte {
 func (p *Profile) sample(base http.RoundTripper, now func() time.Time) (*Source, error) {
 	client := transport.New(transport.Options{Base: base, Retries: -1, Now: now})
 	tokens := oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "sample"})
-	return New(p, p.SampleConfig(), Deps{HTTP: client, Token: tokens, Limiter: unlimited{}, Now: now})
+	return New(p, p.SampleConfig(), Dependencies{HTTP: client, Token: tokens, Limiter: unlimited{}, Now: now})
 }
 
 // unlimited is a budget without limits.

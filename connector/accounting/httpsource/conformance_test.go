@@ -81,7 +81,7 @@ func openModel(t testing.TB, system, by *httpsource.Profile, n int) *model {
 	client := transport.New(transport.Options{Base: fake, Retries: -1, Now: m.now})
 	tokens := oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "token"})
 	m.source, err = httpsource.New(by, by.SampleConfig(),
-		httpsource.Deps{HTTP: client, Token: tokens, Limiter: &m.limiter, Now: m.now})
+		httpsource.Dependencies{HTTP: client, Token: tokens, Limiter: &m.limiter, Now: m.now})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,7 +92,7 @@ func NewFake(p *Profile, c Config, now func() time.Time) (*Fake, error) {
 	if p.file.Fake == nil {
 		return nil, errors.New("the profile has no block fake, so there is no model of its system")
 	}
-	s, err := New(p, c, Deps{Now: now})
+	s, err := New(p, c, Dependencies{Now: now})
 	if err != nil {
 		return nil, err
 	}

@@ -190,7 +190,7 @@ func openKeyed(t testing.TB, text string, c httpsource.Config, s *scripted) (*ht
 	}
 	client := transport.New(transport.Options{Base: s, Retries: -1})
 	return httpsource.New(p, c,
-		httpsource.Deps{HTTP: client, Limiter: &accountingtest.Limiter{}, Now: func() time.Time { return noon }})
+		httpsource.Dependencies{HTTP: client, Limiter: &accountingtest.Limiter{}, Now: func() time.Time { return noon }})
 }
 
 func keyedConfig(address string) httpsource.Config {

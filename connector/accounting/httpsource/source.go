@@ -31,8 +31,8 @@ import (
 	"payersync/connector/transport"
 )
 
-// Deps are the dependencies of a Source. Token is needed for OAuth alone; all others are needed.
-type Deps struct {
+// Dependencies are the dependencies of a Source. Token is needed for OAuth alone; all others are needed.
+type Dependencies struct {
 	HTTP    *transport.Client
 	Token   oauth2.TokenSource
 	Limiter accounting.Limiter
@@ -58,7 +58,7 @@ type Source struct {
 }
 
 // New returns the source of a profile. It sends nothing. Its errors name the wrong setting.
-func New(p *Profile, c Config, d Deps) (*Source, error) {
+func New(p *Profile, c Config, d Dependencies) (*Source, error) {
 	env, err := p.environment(c)
 	if err != nil {
 		return nil, err

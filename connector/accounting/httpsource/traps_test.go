@@ -136,7 +136,7 @@ func (p *Profile) asked(t testing.TB, since time.Time) *http.Request {
 	t.Helper()
 	c := p.SampleConfig()
 	c.PageSize = 0
-	s, err := New(p, c, Deps{Now: func() time.Time { return checkTime }})
+	s, err := New(p, c, Dependencies{Now: func() time.Time { return checkTime }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -329,7 +329,7 @@ func (b byPath) RoundTrip(req *http.Request) (*http.Response, error) {
 func TestNextPageMayBeAnotherQueryOrNameThePort(t *testing.T) {
 	t.Parallel()
 	p := shippedProfile(t, "businesscentral")
-	s, err := New(p, p.SampleConfig(), Deps{Now: func() time.Time { return checkTime }})
+	s, err := New(p, p.SampleConfig(), Dependencies{Now: func() time.Time { return checkTime }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func openXero(t testing.TB, n, size int) *xeroBooks {
 	client := transport.New(transport.Options{Base: b.Server, Retries: -1, Now: b.now})
 	var err error
 	if b.profile, err = httpsource.New(p, httpsource.Config{PageSize: size},
-		httpsource.Deps{HTTP: client, Token: b.Server, Limiter: &b.limiter, Now: b.now}); err != nil {
+		httpsource.Dependencies{HTTP: client, Token: b.Server, Limiter: &b.limiter, Now: b.now}); err != nil {
 		t.Fatal(err)
 	}
 	if b.builtIn, err = xero.New(xero.Config{PageSize: size},

@@ -2,9 +2,9 @@ package dbtest
 
 import "fmt"
 
-// Pair is a server and a synchronous standby, like a production database without data loss in a failover.
+// StandbyPair is a server and a synchronous standby, like a production database without data loss in a failover.
 // Unlike the server of New it belongs to its creator.
-type Pair struct {
+type StandbyPair struct {
 	primary, standby running
 	script           *script
 }
@@ -42,8 +42,8 @@ cd / && rm -rf "$1"
 `
 
 // NewPair starts a server and its standby, until Close. It fails with ErrMissing where PostgreSQL is not installed.
-func NewPair() (*Pair, error) {
-	p := &Pair{}
+func NewPair() (*StandbyPair, error) {
+	p := &StandbyPair{}
 	for _, s := range []*running{&p.primary, &p.standby} {
 		var err error
 		if s.port, err = freePort(); err != nil {
@@ -59,37 +59,37 @@ func NewPair() (*Pair, error) {
 
 // New returns the address of a new database without tables. The address names both servers and
 // means the one that accepts writes.
-func (p *Pair) New() (dsn string, err error) {
+func (p *StandbyPair) New() (dsn string, err error) {
 	return fmt.Sprintf("host=127.0.0.1,127.0.0.1 port=%d,%d user=ledger dbname=ledger sslmode=disable", p.primary.port,
 			p.standby.port),
 		p.primary.manage("CREATE DATABASE ledger OWNER ledger")
 }
 
 // Manage runs a statement as the role of the server that was the first.
-func (p *Pair) Manage(statement string) error { return p.primary.manage(statement) }
+func (p *StandbyPair) Manage(statement string) error { return p.primary.manage(statement) }
 
 // Standby returns the address of that database on the standby alone.
-func (p *Pair) Standby() (dsn string) { return p.standby.dsn("ledger") }
+func (p *StandbyPair) Standby() (dsn string) { return p.standby.dsn("ledger") }
 
 // ManageStandby runs a statement as the role of the server that was the standby.
-func (p *Pair) ManageStandby(statement string) error { return p.standby.manage(statement) }
+func (p *StandbyPair) ManageStandby(statement string) error { return p.standby.manage(statement) }
 
 // Lose kills the first server with all that it was at.
-func (p *Pair) Lose() error { return p.do("lose") }
+func (p *StandbyPair) Lose() error { return p.do("lose") }
 
 // Promote puts the standby in its place.
-func (p *Pair) Promote() error { return p.do("promote") }
+func (p *StandbyPair) Promote() error { return p.do("promote") }
 
 // Away stops the standby.
-func (p *Pair) Away() error { return p.do("away") }
+func (p *StandbyPair) Away() error { return p.do("away") }
 
 // Back starts it again.
-func (p *Pair) Back() error { return p.do("back") }
+func (p *StandbyPair) Back() error { return p.do("back") }
 
 // Close ends both and removes what they left.
-func (p *Pair) Close() error { return p.script.tell.Close() }
+func (p *StandbyPair) Close() error { return p.script.tell.Close() }
 
-func (p *Pair) do(word string) error {
+func (p *StandbyPair) do(word string) error {
 	if _, err := fmt.Fprintln(p.script.tell, word); err != nil {
 		return err
 	}

@@ -249,7 +249,7 @@ func (s *Source) Open(d SourceDeps) (accounting.Source, error) {
 	}
 	if p := s.ProfileOf(); p != nil {
 		return httpsource.New(p, s.settings(),
-			httpsource.Deps{HTTP: d.HTTP, Token: d.Token, Limiter: d.Limiter, Proof: d.Proof, Now: d.Now})
+			httpsource.Dependencies{HTTP: d.HTTP, Token: d.Token, Limiter: d.Limiter, Proof: d.Proof, Now: d.Now})
 	}
 	return csvfile.New(s.CSV)
 }

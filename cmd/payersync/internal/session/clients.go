@@ -37,7 +37,7 @@ func (s *Session) OpenSource(ctx context.Context, c config.Connection) (accounti
 	}
 	source, err := from.Open(d)
 	if err != nil {
-		return nil, usage.Error{Err: err}
+		return nil, usage.Mistake{Err: err}
 	}
 	return source, nil
 }

@@ -152,7 +152,7 @@ func (s *Session) newBilling(tokens oauth2.TokenSource) (*billing.Client, error)
 		RedirectURL: b.RedirectURL, Events: events, Dialect: b.Dialect.Dialect, Tokens: tokens, HTTP: s.HTTP, Now: s.now,
 	})
 	if err != nil {
-		return nil, usage.Error{Err: err}
+		return nil, usage.Mistake{Err: err}
 	}
 	return client, nil
 }

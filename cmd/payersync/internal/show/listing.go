@@ -27,7 +27,7 @@ type Listing[T any] struct {
 
 	console *Console
 	csv     *sheet.Writer
-	table   Pages
+	table   PagedTable
 	rows    []T // of a table that is written at the end
 	any     bool
 }

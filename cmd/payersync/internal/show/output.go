@@ -116,18 +116,18 @@ func lineOfJSON(v any) ([]byte, error) {
 }
 
 // Table writes rows as a table for people: whole, or as wide as the terminal.
-func Table(w io.Writer, header []string, rows [][]string) { new(Pages).Write(w, header, rows) }
+func Table(w io.Writer, header []string, rows [][]string) { new(PagedTable).Write(w, header, rows) }
 
-// Pages is a table written page by page, so not all rows need to be in memory. No column becomes narrower
+// PagedTable is a table written page by page, so not all rows need to be in memory. No column becomes narrower
 // from one page to the next. A page begins with its heading if it has other columns, or if the terminal is
 // too narrow for it.
-type Pages struct {
+type PagedTable struct {
 	header []string // of the page before; nil if the next one starts with its heading
 	wide   []int    // how wide its columns were
 }
 
 // Write writes the rows of one page; those of the only one are as Table writes them.
-func (p *Pages) Write(w io.Writer, header []string, rows [][]string) {
+func (p *PagedTable) Write(w io.Writer, header []string, rows [][]string) {
 	t := table.NewWriter()
 	style := table.StyleLight
 	style.Options = table.OptionsNoBordersAndSeparators

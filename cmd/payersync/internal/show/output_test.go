@@ -13,7 +13,7 @@ func TestTheOnlyPageOfATableIsTheTable(t *testing.T) {
 	header, rows := []string{"Record", "Name"}, [][]string{{"A1", "Ada"}, {"A10000", "Grace Hopper"}, {"B", "日本"}}
 	var whole, page bytes.Buffer
 	Table(&whole, header, rows)
-	new(Pages).Write(&page, header, rows)
+	new(PagedTable).Write(&page, header, rows)
 	if whole.String() != page.String() ||
 		!strings.HasPrefix(page.String(), " Record  Name         \n A1      Ada          \n") {
 		t.Errorf("the table is %q, and as a page %q", whole.String(), page.String())
@@ -24,7 +24,7 @@ func TestTheOnlyPageOfATableIsTheTable(t *testing.T) {
 func TestAPageOfATableIsAsWideAsThoseBeforeIt(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	var p Pages
+	var p PagedTable
 	p.Write(&out, []string{"Record", "Name"}, [][]string{{"A1", "Grace Hopper"}})
 	p.Write(&out, []string{"Record", "Name"}, [][]string{{"A2", "Ada"}})
 	p.Write(&out, []string{"Record", "Name"}, [][]string{{"A30000000", "Ada"}})
@@ -48,7 +48,7 @@ func TestAPageThatIsTooWideHasItsHeading(t *testing.T) {
 	t.Parallel()
 	var shown bytes.Buffer
 	s := &Screen{w: &shown, terminal: true}
-	var p Pages
+	var p PagedTable
 	header := []string{"Record", "What is the matter"}
 	p.Write(s, header, [][]string{{"A1", "short"}})
 	p.Write(s, header, [][]string{{"A2", strings.Repeat("long ", 30)}})

@@ -4,14 +4,14 @@ package usage
 
 import "fmt"
 
-// Error is a mistake in how a command was called or configured.
-type Error struct{ Err error }
+// Mistake is a mistake in how a command was called or configured.
+type Mistake struct{ Err error }
 
-// Error describes the mistake for the caller of the command.
-func (e Error) Error() string { return e.Err.Error() }
+// Mistake describes the mistake for the caller of the command.
+func (e Mistake) Error() string { return e.Err.Error() }
 
 // Unwrap returns the mistake.
-func (e Error) Unwrap() error { return e.Err }
+func (e Mistake) Unwrap() error { return e.Err }
 
-// Errorf returns an Error with a text as fmt.Errorf makes it.
-func Errorf(format string, args ...any) error { return Error{fmt.Errorf(format, args...)} }
+// Errorf returns an Mistake with a text as fmt.Errorf makes it.
+func Errorf(format string, args ...any) error { return Mistake{fmt.Errorf(format, args...)} }
