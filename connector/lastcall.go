@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// lastCallKey is the key of WithLastCall in a context.
+// lastCallKey is the key of WithDrain in a context.
 type lastCallKey struct{}
 
-// WithLastCall returns a context for a drain: after the end of last no new request may be sent, but requests in flight
+// WithDrain returns a context for a drain: after the end of last no new request may be sent, but requests in flight
 // may still be answered.
-func WithLastCall(ctx, last context.Context) context.Context {
+func WithDrain(ctx, last context.Context) context.Context {
 	return context.WithValue(ctx, lastCallKey{}, last)
 }
 
@@ -31,7 +31,7 @@ func WithFence(ctx context.Context, holds func() error) context.Context {
 }
 
 // MayLeave returns nil while requests of this context may be sent. It returns the reason after the end of ctx or of
-// WithLastCall's last, or if WithFence's holds fails. A context of Leaving learns of the first two a moment late, and
+// WithDrain's last, or if WithFence's holds fails. A context of Leaving learns of the first two a moment late, and
 // not of the third.
 func MayLeave(ctx context.Context) error {
 	if holds, ok := ctx.Value(fenceKey{}).(func() error); ok {
@@ -45,7 +45,7 @@ func MayLeave(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Leaving returns a context for waiting to send a request. It ends with ctx, or with WithLastCall's last if this is
+// Leaving returns a context for waiting to send a request. It ends with ctx, or with WithDrain's last if this is
 // earlier. The function releases the context's resources.
 func Leaving(ctx context.Context) (context.Context, context.CancelFunc) {
 	leaving, cancel := context.WithCancelCause(ctx)

@@ -28,7 +28,7 @@ func TestNothingLeavesAfterTheLastCall(t *testing.T) {
 	t.Parallel()
 	why := errors.New("closing time")
 	last, end := context.WithCancelCause(t.Context())
-	ctx := connector.WithLastCall(t.Context(), last)
+	ctx := connector.WithDrain(t.Context(), last)
 	waiting, done := connector.Leaving(ctx)
 	defer done()
 	if waiting.Err() != nil {
@@ -44,7 +44,7 @@ func TestNothingLeavesAfterTheLastCall(t *testing.T) {
 	if ctx.Err() != nil {
 		t.Errorf("a request that had left is cut off: %v", ctx.Err())
 	}
-	anew, doneAnew := connector.Leaving(connector.WithLastCall(ctx, context.Background()))
+	anew, doneAnew := connector.Leaving(connector.WithDrain(ctx, context.Background()))
 	defer doneAnew()
 	if anew.Err() != nil {
 		t.Errorf("a later last call does not take the place of the earlier: %v", anew.Err())

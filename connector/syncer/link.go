@@ -190,7 +190,7 @@ func (r *run) unsent(ctx context.Context, c state.Change, a state.Attempt) error
 // lookForLost finds out by a read whether a request without an answer made a
 // mandate. Without one its outcome stays unknown until the next run.
 func (r *run) lookForLost(ctx context.Context, c state.Change) error {
-	fetched, err := r.observe(connector.WithLastCall(ctx, context.WithoutCancel(ctx)), c, connector.CauseLink)
+	fetched, err := r.observe(connector.WithDrain(ctx, context.WithoutCancel(ctx)), c, connector.CauseLink)
 	if err == nil && fetched == nil {
 		return nil
 	}

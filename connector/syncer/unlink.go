@@ -140,7 +140,7 @@ func (r *run) sendRelease(ctx context.Context, c state.Change, f protocol.Facts,
 		}
 		return r.requestFailed(ctx, c, err)
 	}
-	after, missing, err := r.lookAt(connector.WithLastCall(ctx, context.WithoutCancel(ctx)), c)
+	after, missing, err := r.lookAt(connector.WithDrain(ctx, context.WithoutCancel(ctx)), c)
 	switch {
 	case err != nil || after == nil && !missing:
 		return errors.Join(err, r.leaveUnknown(ctx, c, ""))

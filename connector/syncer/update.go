@@ -172,7 +172,7 @@ func (r *run) confirmUpdate(ctx context.Context, c state.Change, before connecto
 	if c.OnBare() {
 		return r.confirmBare(ctx, c, before)
 	}
-	after, err := r.observe(connector.WithLastCall(ctx, context.WithoutCancel(ctx)), c, connector.CauseUpdate)
+	after, err := r.observe(connector.WithDrain(ctx, context.WithoutCancel(ctx)), c, connector.CauseUpdate)
 	if err != nil {
 		return errors.Join(err, r.leaveUnknown(ctx, c, ""))
 	}

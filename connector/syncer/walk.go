@@ -39,7 +39,7 @@ func (r *run) walk(ctx context.Context, how walk) error {
 	defer release()
 	sending, last := context.WithCancel(ctx)
 	defer last()
-	inFlight = connector.WithLastCall(inFlight, sending)
+	inFlight = connector.WithDrain(inFlight, sending)
 	if how.pending && r.opts.Only != "" {
 		total = 0 // how many of these are the record's is not counted
 	}

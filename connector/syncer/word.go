@@ -20,7 +20,7 @@ func (r *run) adoptBare(ctx context.Context, c state.Change, fetched connector.R
 
 // confirmBare reads the customer after the update with its key, and links it.
 func (r *run) confirmBare(ctx context.Context, c state.Change, before connector.RemoteCustomer) error {
-	after, ticket, err := r.fetch(connector.WithLastCall(ctx, context.WithoutCancel(ctx)), c.BillingID)
+	after, ticket, err := r.fetch(connector.WithDrain(ctx, context.WithoutCancel(ctx)), c.BillingID)
 	switch {
 	case connector.FaultOf(err) == connector.FaultNotFound:
 		return r.spend(ctx, c, connector.ReasonCustomerMissing)

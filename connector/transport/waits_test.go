@@ -163,7 +163,7 @@ func TestTheLastCallEndsTheWaitForAnotherAttempt(t *testing.T) {
 		last, end := context.WithCancel(t.Context())
 		began := time.Now()
 		time.AfterFunc(time.Second, end)
-		_, err := c.Do(request(t, connector.WithLastCall(t.Context(), last), http.MethodPost), transport.IfNoEffect)
+		_, err := c.Do(request(t, connector.WithDrain(t.Context(), last), http.MethodPost), transport.IfNoEffect)
 		var failed *transport.Error
 		if !errors.As(err, &failed) || failed.Reason != transport.ReasonCancelled || failed.Sent {
 			t.Errorf("it ended with %v", err)
@@ -198,7 +198,7 @@ func TestNothingLeavesThroughAConnectionThatIsMadeAfterTheLastCall(t *testing.T)
 	defer base.CloseIdleConnections()
 	c := transport.New(transport.Options{Base: base})
 	last, end := context.WithCancel(t.Context())
-	ctx := connector.WithLastCall(t.Context(), last)
+	ctx := connector.WithDrain(t.Context(), last)
 	send := func() chan error {
 		ended := make(chan error, 1)
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL, strings.NewReader("{}"))
@@ -249,7 +249,7 @@ func TestNothingLeavesThroughAConnectionThatWaitsAfterTheLastCall(t *testing.T) 
 		}
 		last, stop := context.WithCancel(t.Context())
 		end = stop
-		req, err := http.NewRequestWithContext(connector.WithLastCall(t.Context(), last), http.MethodPost, server.URL,
+		req, err := http.NewRequestWithContext(connector.WithDrain(t.Context(), last), http.MethodPost, server.URL,
 			strings.NewReader("{}"))
 		if err != nil {
 			t.Fatal(err)
