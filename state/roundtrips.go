@@ -16,9 +16,9 @@ import (
 // reads a customer, replaces it and reads it again. The ledger keeps what was seen of them, and
 // whether a way of updating is believed follows.
 
-// Way is the format of customer updates: the address and the spelling. Either changed is another
+// UpdateFormat is the format of customer updates: the address and the spelling. Either changed is another
 // way, with a proof of its own.
-type Way struct {
+type UpdateFormat struct {
 	Address  string // Account.Address
 	Spelling string // the settings that an update is written by, as text
 }
@@ -33,8 +33,8 @@ const (
 // TripAny is the kind that stands for every kind of member.
 const TripAny = "*"
 
-// RoundTrip is the observation of one.
-type RoundTrip struct {
+// Verification is the observation of one.
+type Verification struct {
 	By       string    `json:"by"`       // TripUpdate, TripProbe or TripPerson
 	Subject  string    `json:"subject"`  // the change, the customer or the person
 	At       time.Time `json:"at"`       // set by SaveRoundTrip
@@ -49,19 +49,19 @@ const doubtsMost = 2
 
 // Proof is the evidence from the round trips of one format.
 type Proof struct {
-	Way   Way
-	Trips []RoundTrip // the oldest first
+	Way   UpdateFormat
+	Trips []Verification // the oldest first
 }
 
 // Proven reports whether a round trip succeeded, and returns the newest such one. A disproved update format
 // is never proven.
-func (p Proof) Proven() (RoundTrip, bool) {
+func (p Proof) Proven() (Verification, bool) {
 	for _, t := range slices.Backward(p.Trips) {
 		if len(t.Lost) == 0 {
 			return t, len(p.Disproved()) == 0
 		}
 	}
-	return RoundTrip{}, false
+	return Verification{}, false
 }
 
 // Covers reports whether customers with these kinds of foreign members may be updated: each kind
@@ -82,10 +82,10 @@ func (p Proof) Covers(kinds []string) bool {
 }
 
 // Disproved returns the round trips that forbid updates in this format; none if it is permitted.
-func (p Proof) Disproved() []RoundTrip {
-	clean := 1 + lastIndex(p.Trips, func(t RoundTrip) bool { return len(t.Lost) == 0 })
+func (p Proof) Disproved() []Verification {
+	clean := 1 + lastIndex(p.Trips, func(t Verification) bool { return len(t.Lost) == 0 })
 	doubts := p.Trips[clean:]
-	if len(doubts) >= doubtsMost || slices.ContainsFunc(doubts, func(t RoundTrip) bool { return t.Sure }) {
+	if len(doubts) >= doubtsMost || slices.ContainsFunc(doubts, func(t Verification) bool { return t.Sure }) {
 		return doubts
 	}
 	return nil
@@ -101,7 +101,7 @@ func lastIndex[T any](list []T, is func(T) bool) int {
 }
 
 // Paths returns the lost paths of some round trips, each once.
-func Paths(trips []RoundTrip) []string {
+func Paths(trips []Verification) []string {
 	var out []string
 	for _, t := range trips {
 		out = append(out, t.Lost...)
@@ -110,10 +110,10 @@ func Paths(trips []RoundTrip) []string {
 	return slices.Compact(out)
 }
 
-// RoundTrip returns the evidence on an update format.
-func (l *Ledger) RoundTrip(ctx context.Context, way Way) (Proof, error) {
+// Verification returns the evidence on an update format.
+func (l *Ledger) RoundTrip(ctx context.Context, way UpdateFormat) (Proof, error) {
 	type row struct {
-		RoundTrip
+		Verification
 		at             sql.NullString
 		survived, lost string
 	}
@@ -124,7 +124,7 @@ func (l *Ledger) RoundTrip(ctx context.Context, way Way) (Proof, error) {
 		})
 	p := Proof{Way: way}
 	for _, r := range rows {
-		t := r.RoundTrip
+		t := r.Verification
 		if t.At, err = parseTime(r.at); err == nil {
 			err = json.Unmarshal([]byte(r.survived), &t.Survived)
 		}
@@ -142,7 +142,7 @@ func (l *Ledger) RoundTrip(ctx context.Context, way Way) (Proof, error) {
 // LastRoundTrip returns the evidence on the last tried format; the zero Proof before the first.
 func (l *Ledger) LastRoundTrip(ctx context.Context) (Proof, error) {
 	ways, err := list(ctx, l, "SELECT address, way FROM round_trips ORDER BY trip_id DESC LIMIT 1", nil,
-		func(w *Way) []any { return []any{&w.Address, &w.Spelling} })
+		func(w *UpdateFormat) []any { return []any{&w.Address, &w.Spelling} })
 	if err != nil || len(ways) == 0 {
 		return Proof{}, err
 	}
@@ -150,7 +150,7 @@ func (l *Ledger) LastRoundTrip(ctx context.Context) (Proof, error) {
 }
 
 // SaveRoundTrip stores an observation of an update format.
-func (tx *Tx) SaveRoundTrip(way Way, t RoundTrip) error {
+func (tx *Tx) SaveRoundTrip(way UpdateFormat, t Verification) error {
 	survived, err := json.Marshal(slices.Concat([]string{}, t.Survived))
 	if err != nil {
 		return err

@@ -8,36 +8,36 @@ import (
 // after two losses, or after one without another explanation.
 func TestAWayOfUpdatingIsBelievedByItsRoundTrips(t *testing.T) {
 	t.Parallel()
-	clean := RoundTrip{By: TripUpdate, Subject: "change 1"}
-	rich := RoundTrip{By: TripProbe, Survived: []string{"notes", "externalData"}}
-	doubt := RoundTrip{By: TripUpdate, Lost: []string{"notes"}}
-	sure := RoundTrip{By: TripUpdate, Lost: []string{"notes"}, Sure: true}
-	word := RoundTrip{By: TripPerson, Survived: []string{TripAny}}
+	clean := Verification{By: TripUpdate, Subject: "change 1"}
+	rich := Verification{By: TripProbe, Survived: []string{"notes", "externalData"}}
+	doubt := Verification{By: TripUpdate, Lost: []string{"notes"}}
+	sure := Verification{By: TripUpdate, Lost: []string{"notes"}, Sure: true}
+	word := Verification{By: TripPerson, Survived: []string{TripAny}}
 	for _, c := range []struct {
 		name                  string
-		trips                 []RoundTrip
+		trips                 []Verification
 		bare, full, disproved bool
 	}{
 		{"none", nil, false, false, false},
-		{"a clean one with nothing of others", []RoundTrip{clean}, true, false, false},
-		{"a clean one with all kinds", []RoundTrip{rich}, true, true, false},
-		{"one doubt", []RoundTrip{doubt}, false, false, false},
-		{"two doubts", []RoundTrip{doubt, doubt}, false, false, true},
-		{"a doubt between clean ones", []RoundTrip{doubt, clean, doubt}, true, false, false},
-		{"a loss that nothing else explains", []RoundTrip{rich, sure}, false, false, true},
-		{"two doubts, then a probe", []RoundTrip{doubt, doubt, rich}, true, true, false},
-		{"two doubts, then a person's word", []RoundTrip{doubt, doubt, word}, true, true, false},
+		{"a clean one with nothing of others", []Verification{clean}, true, false, false},
+		{"a clean one with all kinds", []Verification{rich}, true, true, false},
+		{"one doubt", []Verification{doubt}, false, false, false},
+		{"two doubts", []Verification{doubt, doubt}, false, false, true},
+		{"a doubt between clean ones", []Verification{doubt, clean, doubt}, true, false, false},
+		{"a loss that nothing else explains", []Verification{rich, sure}, false, false, true},
+		{"two doubts, then a probe", []Verification{doubt, doubt, rich}, true, true, false},
+		{"two doubts, then a person's word", []Verification{doubt, doubt, word}, true, true, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			l := newDesk(t).Ledger
-			way := Way{"api.example.com/v1", "update=body_id"}
+			way := UpdateFormat{"api.example.com/v1", "update=body_id"}
 			for _, trip := range c.trips {
 				if err := l.Do(t.Context(), func(tx *Tx) error { return tx.SaveRoundTrip(way, trip) }); err != nil {
 					t.Fatal(err)
 				}
 			}
-			p, err := l.RoundTrip(t.Context(), Way{"API.example.com/v1", way.Spelling})
+			p, err := l.RoundTrip(t.Context(), UpdateFormat{"API.example.com/v1", way.Spelling})
 			if err != nil || len(p.Trips) != len(c.trips) {
 				t.Fatalf("%d round trips: %v", len(p.Trips), err)
 			}
@@ -45,7 +45,7 @@ func TestAWayOfUpdatingIsBelievedByItsRoundTrips(t *testing.T) {
 				full != c.full || disproved != c.disproved {
 				t.Errorf("covers nothing of others %t, notes %t; disproved %t", bare, full, disproved)
 			}
-			if other, err := l.RoundTrip(t.Context(), Way{way.Address, "update=path_id"}); err != nil || len(other.Trips) > 0 {
+			if other, err := l.RoundTrip(t.Context(), UpdateFormat{way.Address, "update=path_id"}); err != nil || len(other.Trips) > 0 {
 				t.Errorf("another way has %d round trips: %v", len(other.Trips), err)
 			}
 		})

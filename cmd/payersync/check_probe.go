@@ -223,7 +223,7 @@ func (a *app) tryOut(ctx context.Context, s *session.Session, f checkFlags) (bil
 	}
 	trial, err := s.Billing.ProbeByWriting(ctx, f.customer)
 	if trial.Tripped {
-		way := state.Way{Address: s.Config.Account().Address, Spelling: s.Billing.UpdateWay()}
+		way := state.UpdateFormat{Address: s.Config.Account().Address, Spelling: s.Billing.UpdateWay()}
 		err = errors.Join(err, s.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
 			known, err := tx.KnownToMove(trial.Lost)
 			if err != nil {
@@ -237,9 +237,9 @@ func (a *app) tryOut(ctx context.Context, s *session.Session, f checkFlags) (bil
 
 // tripOfTrial returns a trial's findings about updates, without the fields known to change with each. A loss
 // is certain: nobody edits a customer made for trials.
-func tripOfTrial(customer string, trial billing.Trial, known []string) state.RoundTrip {
+func tripOfTrial(customer string, trial billing.Trial, known []string) state.Verification {
 	lost := slices.DeleteFunc(slices.Clone(trial.Lost), func(path string) bool { return slices.Contains(known, path) })
-	return state.RoundTrip{By: state.TripProbe, Subject: customer, Survived: trial.Survived, Lost: lost,
+	return state.Verification{By: state.TripProbe, Subject: customer, Survived: trial.Survived, Lost: lost,
 		Sure: len(lost) > 0}
 }
 

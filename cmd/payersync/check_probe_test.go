@@ -96,8 +96,8 @@ func TestOneLossOfATrialStopsUpdates(t *testing.T) {
 		{"what moves with every update", []string{"revision"}, []string{"revision"}, false},
 		{"that and notes", []string{"notes", "revision"}, []string{"revision"}, true},
 	} {
-		proven := state.RoundTrip{By: state.TripUpdate, Survived: []string{"notes"}}
-		p := state.Proof{Trips: []state.RoundTrip{proven, tripOfTrial("c1", billing.Trial{Lost: tt.lost}, tt.known)}}
+		proven := state.Verification{By: state.TripUpdate, Survived: []string{"notes"}}
+		p := state.Proof{Trips: []state.Verification{proven, tripOfTrial("c1", billing.Trial{Lost: tt.lost}, tt.known)}}
 		if _, ok := p.Proven(); ok == tt.stopped || len(p.Disproved()) > 0 != tt.stopped {
 			t.Errorf("%s: updates are believed %v", tt.name, ok)
 		}

@@ -176,7 +176,7 @@ reason. Nothing is sent.`,
 }
 
 func (a *app) trustUpdates(ctx context.Context, s *session.Session, reason string) error {
-	way := state.Way{Address: s.Config.Account().Address, Spelling: s.Billing.UpdateWay()}
+	way := state.UpdateFormat{Address: s.Config.Account().Address, Spelling: s.Billing.UpdateWay()}
 	known, err := s.Ledger.RoundTrip(ctx, way)
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ func (a *app) trustUpdates(ctx context.Context, s *session.Session, reason strin
 	}
 	if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
 		if err := tx.SaveRoundTrip(way,
-			state.RoundTrip{By: state.TripPerson, Subject: actor(), Survived: []string{state.TripAny}}); err != nil {
+			state.Verification{By: state.TripPerson, Subject: actor(), Survived: []string{state.TripAny}}); err != nil {
 			return err
 		}
 		return tx.Audit(state.Entry{Actor: actor(), Action: "trust updates", Subject: way.Address, Reason: reason})

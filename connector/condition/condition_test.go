@@ -337,7 +337,7 @@ func TestUpdatesThatAreStoppedAreToldUntilOneCameThrough(t *testing.T) {
 	d := newDesk(t)
 	trip := func(way string, lost ...string) {
 		d.do(func(tx *state.Tx) error {
-			return tx.SaveRoundTrip(state.Way{Spelling: way}, state.RoundTrip{By: state.TripUpdate, Lost: lost})
+			return tx.SaveRoundTrip(state.UpdateFormat{Spelling: way}, state.Verification{By: state.TripUpdate, Lost: lost})
 		})
 	}
 	trip("update=body_id", "notes")

@@ -96,7 +96,7 @@ func (w *world) round(p *process) error {
 // that loses data looks the same, so runs stop and name the command.
 func (w *world) trustAgain(p *process) error {
 	ctx := context.Background()
-	way := state.Way{Address: p.syncer.Account.Address, Spelling: p.billing.UpdateWay()}
+	way := state.UpdateFormat{Address: p.syncer.Account.Address, Spelling: p.billing.UpdateWay()}
 	known, err := p.ledger.RoundTrip(ctx, way)
 	if err != nil || len(known.Disproved()) == 0 || !w.oracle.keysTaken() && !w.editedByColleagues(p) {
 		return err
@@ -105,7 +105,7 @@ func (w *world) trustAgain(p *process) error {
 	w.logf("%s operator trusts updates again", p.name)
 	return p.ledger.Do(ctx, func(tx *state.Tx) error {
 		return tx.SaveRoundTrip(way,
-			state.RoundTrip{By: state.TripPerson, Subject: "Olive", Survived: []string{state.TripAny}})
+			state.Verification{By: state.TripPerson, Subject: "Olive", Survived: []string{state.TripAny}})
 	})
 }
 

@@ -31,8 +31,8 @@ type gate struct {
 // alone marks the context of the change holding gate.trial.
 type alone struct{}
 
-func (r *run) way() state.Way {
-	return state.Way{Address: r.Account.Address, Spelling: r.Billing.UpdateWay()}
+func (r *run) way() state.UpdateFormat {
+	return state.UpdateFormat{Address: r.Account.Address, Spelling: r.Billing.UpdateWay()}
 }
 
 func (r *run) roundTrips(ctx context.Context) (state.Proof, error) {
@@ -115,7 +115,7 @@ func (r *run) cameBack() {
 // pairs is enough after one update, if there were pairs before and one was sent. A person deleting all pairs in the
 // same moment is less likely, and a false alarm costs only a person's confirmation.
 func (r *run) tripOf(ctx context.Context, c state.Change, before, after connector.RemoteCustomer,
-	notShown []string) (*state.RoundTrip, error) {
+	notShown []string) (*state.Verification, error) {
 	own := r.conn.Mapping.Own()
 	kinds, err := r.Billing.Others(before.Raw, c.Payer.Applied, c.Wanted, own)
 	if err != nil {
@@ -129,7 +129,7 @@ func (r *run) tripOf(ctx context.Context, c state.Change, before, after connecto
 	if err != nil {
 		return nil, nil //nolint:nilerr // as above
 	}
-	return &state.RoundTrip{
+	return &state.Verification{
 		By: state.TripUpdate, Subject: strconv.FormatInt(c.ID, 10), Survived: kinds, Lost: slices.Concat(notShown, lost),
 		Sure: len(c.Wanted.ExternalData) > 0 && len(before.ExternalData) > 0 && len(after.ExternalData) == 0,
 	}, nil
@@ -137,7 +137,7 @@ func (r *run) tripOf(ctx context.Context, c state.Change, before, after connecto
 
 // saveTrip stores the result of a verification. Members changed by every update before the first verification do not
 // count as lost.
-func (r *run) saveTrip(tx *state.Tx, t *state.RoundTrip) error {
+func (r *run) saveTrip(tx *state.Tx, t *state.Verification) error {
 	if t == nil {
 		return nil
 	}
@@ -150,7 +150,7 @@ func (r *run) saveTrip(tx *state.Tx, t *state.RoundTrip) error {
 
 // unmoved removes from a round trip the paths known to change with every update. A round trip with losses proves no
 // kind of member safe.
-func unmoved(tx *state.Tx, t *state.RoundTrip) error {
+func unmoved(tx *state.Tx, t *state.Verification) error {
 	known, err := tx.KnownToMove(withoutIndexes(t.Lost))
 	if err != nil {
 		return err

@@ -17,10 +17,10 @@ import (
 // trust says on a person's word that what updates have shown is right.
 func (w *world) trust() {
 	w.t.Helper()
-	way := state.Way{Address: w.syncer.Account.Address, Spelling: w.billing.UpdateWay()}
+	way := state.UpdateFormat{Address: w.syncer.Account.Address, Spelling: w.billing.UpdateWay()}
 	if err := w.ledger.Do(w.t.Context(), func(tx *state.Tx) error {
 		return tx.SaveRoundTrip(way,
-			state.RoundTrip{By: state.TripPerson, Subject: "tester", Survived: []string{state.TripAny}})
+			state.Verification{By: state.TripPerson, Subject: "tester", Survived: []string{state.TripAny}})
 	}); err != nil {
 		w.t.Fatal(err)
 	}

@@ -149,7 +149,7 @@ func (r *run) merge(ctx context.Context, c state.Change, fetched connector.Remot
 // closeShown closes an update with nothing left to send. If an earlier try sent it and no other value changed, the
 // update verifies the write format. If other values changed meanwhile, it verifies nothing.
 func (r *run) closeShown(ctx context.Context, c state.Change, fetched connector.RemoteCustomer) error {
-	var trip *state.RoundTrip
+	var trip *state.Verification
 	if c.Body != nil && c.PreImage != nil {
 		var err error
 		if trip, err = r.tripOf(ctx, c, connector.RemoteCustomer{Raw: c.PreImage}, fetched, nil); err != nil {
@@ -272,7 +272,7 @@ var listIndex = regexp.MustCompile(`\[[0-9]+\]`)
 // The sent values are the last known values of ours on the customer. trip is the verification of the write format; nil
 // for none.
 func (r *run) closeOverwritten(ctx context.Context, c state.Change, after connector.RemoteCustomer,
-	trip *state.RoundTrip, detail string) error {
+	trip *state.Verification, detail string) error {
 	err := r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
 		p := c.Payer
 		p.AppliedHash, p.Shows = c.Wanted.Hash(), c.Wanted.Hash()
