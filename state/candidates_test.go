@@ -108,7 +108,7 @@ func TestCandidatesAreOpenUntilSomebodyDecides(t *testing.T) {
 		open[0].Candidates[0].BillingID != "b2" || open[0].Since == "" || open[0].PutOff {
 		t.Errorf("open are %+v, %v", open, err)
 	}
-	say := func(record, customer string, word Word) {
+	say := func(record, customer string, word PairVerdict) {
 		t.Helper()
 		if _, err := d.word(record, customer, word); err != nil {
 			t.Fatal(err)

@@ -10,26 +10,26 @@ import (
 	"payersync/connector"
 )
 
-// Word is a person's decision about a record and a customer.
-type Word string
+// PairVerdict is a person's decision about a record and a customer.
+type PairVerdict string
 
 // The words.
 const (
-	WordAccept Word = "accept" // they are the same; gone once they are linked
-	WordReject Word = "reject" // they are not
-	WordSpent  Word = "spent"  // they were said to be the same, and the customer was not to be had any more
+	WordAccept PairVerdict = "accept" // they are the same; gone once they are linked
+	WordReject PairVerdict = "reject" // they are not
+	WordSpent  PairVerdict = "spent"  // they were said to be the same, and the customer was not to be had any more
 )
 
-// Said is a decision with its pair.
-type Said struct {
+// PairDecision is a decision with its pair.
+type PairDecision struct {
 	SourceID  string
 	BillingID string
-	Word      Word
+	Word      PairVerdict
 	Reason    connector.Reason // why the customer of a spent word was not to be had any more
 }
 
 // Apart reports whether a person has separated the two, by a decision or by unlinking the customer.
-func (s Said) Apart() bool {
+func (s PairDecision) Apart() bool {
 	return s.Word == WordReject || s.Word == WordSpent && s.Reason == connector.ReasonUnlinked
 }
 
@@ -51,7 +51,7 @@ var (
 // decision that they are the same also replaces one about another customer. It reports false for a
 // repeated decision. The next plan looks at the record again. It fails with ErrNoRecord,
 // ErrLinkedAlready, ErrCustomerTaken, ErrAccepted or ErrUnderWay.
-func (tx *Tx) SaveWord(connection, sourceID, billingID string, word Word) (news bool, err error) {
+func (tx *Tx) SaveWord(connection, sourceID, billingID string, word PairVerdict) (news bool, err error) {
 	var known, taken, accepted, underWay bool
 	var before, linked sql.NullString
 	if err := tx.row([]any{&known, &before, &linked, &taken, &accepted, &underWay}, `SELECT
@@ -68,7 +68,7 @@ func (tx *Tx) SaveWord(connection, sourceID, billingID string, word Word) (news 
 	switch {
 	case !known:
 		return false, ErrNoRecord
-	case Word(before.String) == word:
+	case PairVerdict(before.String) == word:
 		return false, nil
 	case underWay:
 		return false, ErrUnderWay
@@ -103,7 +103,7 @@ func (tx *Tx) SaveWord(connection, sourceID, billingID string, word Word) (news 
 
 // NotSaidOtherwise fails with ErrSaidMeanwhile when a new decision about a record and a customer
 // would undo another one. The person may not have seen the other decision.
-func (tx *Tx) NotSaidOtherwise(connection, sourceID, billingID string, word Word) error {
+func (tx *Tx) NotSaidOtherwise(connection, sourceID, billingID string, word PairVerdict) error {
 	var said bool
 	err := tx.row([]any{&said}, `SELECT EXISTS (SELECT 1 FROM words WHERE connection = ?1 AND source_id = ?2
 		AND (word = 'accept' OR billing_id = ?3) AND word <> 'spent' AND NOT (billing_id = ?3 AND word = ?4))`, connection,
@@ -177,9 +177,9 @@ func (tx *Tx) SpendWord(connection, sourceID, billingID string, why connector.Re
 }
 
 // Words returns the decisions about the records of a connection.
-func (l *Ledger) Words(ctx context.Context, connection string) ([]Said, error) {
+func (l *Ledger) Words(ctx context.Context, connection string) ([]PairDecision, error) {
 	return list(ctx, l, "SELECT source_id, billing_id, word, reason FROM words WHERE connection = ? ORDER BY source_id, billing_id", []any{connection},
-		func(s *Said) []any { return []any{&s.SourceID, &s.BillingID, &s.Word, &s.Reason} })
+		func(s *PairDecision) []any { return []any{&s.SourceID, &s.BillingID, &s.Word, &s.Reason} })
 }
 
 // Promise is a record and the customer that a person has assigned to it, not yet linked by a run.

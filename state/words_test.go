@@ -11,7 +11,7 @@ import (
 )
 
 // word says a word and returns whether it was news, and why it was not taken.
-func (d *desk) word(sourceID, billingID string, word Word) (news bool, err error) {
+func (d *desk) word(sourceID, billingID string, word PairVerdict) (news bool, err error) {
 	d.t.Helper()
 	err = d.Do(context.Background(), func(tx *Tx) (err error) {
 		news, err = tx.SaveWord(acme, sourceID, billingID, word)
@@ -20,7 +20,7 @@ func (d *desk) word(sourceID, billingID string, word Word) (news bool, err error
 	return news, err
 }
 
-func (d *desk) said() []Said {
+func (d *desk) said() []PairDecision {
 	d.t.Helper()
 	said, err := d.Words(d.t.Context(), acme)
 	if err != nil {
@@ -37,7 +37,7 @@ func TestAWordTakesThePlaceOfAnotherAndContradictsNone(t *testing.T) {
 	d.save(d.run(acme), acme, record("c1", "x"), record("c2", "y"))
 	for _, s := range []struct {
 		source, customer string
-		word             Word
+		word             PairVerdict
 		news             bool
 		err              error
 	}{
@@ -57,7 +57,7 @@ func TestAWordTakesThePlaceOfAnotherAndContradictsNone(t *testing.T) {
 			t.Errorf("%s %s and %s: news %t, %v; want %t, %v", s.word, s.source, s.customer, news, err, s.news, s.err)
 		}
 	}
-	want := []Said{{"c1", "b2", WordReject, ""}, {"c1", "b3", WordAccept, ""}, {"c2", "b1", WordAccept, ""}}
+	want := []PairDecision{{"c1", "b2", WordReject, ""}, {"c1", "b3", WordAccept, ""}, {"c2", "b1", WordAccept, ""}}
 	if diff := cmp.Diff(want, d.said()); diff != "" {
 		t.Errorf("what is said (-want +got):\n%s", diff)
 	}

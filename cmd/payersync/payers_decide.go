@@ -166,7 +166,7 @@ func wrongFile(file string, problems match.CSVError) error {
 // saying is a decision on a pair.
 type saying struct {
 	pair
-	says state.Word
+	says state.PairVerdict
 }
 
 // pairsOf returns the decided pairs of a list.

@@ -68,7 +68,7 @@ type review struct {
 	conn    syncer.Connection
 	records []match.Record
 	keys    map[string]string // name of a record's key, by record
-	words   map[pair]state.Word
+	words   map[pair]state.PairVerdict
 
 	// For single pairs, see look.
 	customers map[string]match.Customer
@@ -97,7 +97,7 @@ func (a *app) withReview(ctx context.Context, connection string,
 	if err != nil {
 		return err
 	}
-	r := &review{Session: s, app: a, conn: conn, keys: map[string]string{}, words: map[pair]state.Word{}}
+	r := &review{Session: s, app: a, conn: conn, keys: map[string]string{}, words: map[pair]state.PairVerdict{}}
 	if err := r.read(ctx); err != nil {
 		return err
 	}

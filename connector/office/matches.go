@@ -15,7 +15,7 @@ import (
 // PairWord is a person's decision on a record and a customer of the billing service.
 type PairWord struct {
 	SourceID, BillingID string
-	Says                state.Word
+	Says                state.PairVerdict
 }
 
 // String names the pair.

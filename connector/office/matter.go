@@ -22,9 +22,9 @@ type Matter struct {
 	Evidence   []string          `json:"evidence"`
 	Closed     []state.ClosedRow `json:"closed"` // the person's decisions in force
 
-	Renumberings []state.Renumbering `json:"-"` // with the record as either half; both have the same ways out
-	Said         []state.Said        `json:"-"` // words on the record and customers
-	Seconds      []string            `json:"-"` // apparent second customers, assigned to another payer by a person
+	Renumberings []state.Renumbering  `json:"-"` // with the record as either half; both have the same ways out
+	Said         []state.PairDecision `json:"-"` // words on the record and customers
+	Seconds      []string             `json:"-"` // apparent second customers, assigned to another payer by a person
 	// the customer that carries the record's key and is not its own; "" for none, or several
 	Holder string `json:"-"`
 }

@@ -16,7 +16,7 @@ import (
 // handmade is a customer that somebody entered by hand, as a look-alike of record A1.
 const handmade = `{"name":"Northwind","externalData":{"crm":"77"},"custom":12345678901234567890}`
 
-func (w *world) say(sourceID, billingID string, word state.Word) {
+func (w *world) say(sourceID, billingID string, word state.PairVerdict) {
 	w.t.Helper()
 	if err := w.ledger.Do(w.t.Context(), func(tx *state.Tx) error {
 		_, err := tx.SaveWord("acme", sourceID, billingID, word)
