@@ -75,14 +75,14 @@ func (l *Ledger) notHere(p passage) error {
 
 // Carrying names the ledger to move, and its new place.
 type Carrying struct {
-	From, To Options            // both with the same key file; what is To must be new
-	By       Entry              // whose act it is, for the audit logs of both, and why
-	Watch    func(Looked)       // learns how far it is, of each table and each check; nil for nobody
-	Stage    func(string) error // is told of every step that is done; nil for nobody
+	From, To Options             // both with the same key file; what is To must be new
+	By       Entry               // whose act it is, for the audit logs of both, and why
+	Watch    func(CheckProgress) // learns how far it is, of each table and each check; nil for nobody
+	Stage    func(string) error  // is told of every step that is done; nil for nobody
 }
 
-// Carried is the result of a move.
-type Carried struct {
+// Transferred is the result of a move.
+type Transferred struct {
 	From    string `json:"from"`
 	To      string `json:"to"`
 	Tables  int    `json:"tables"`  // that hold rows
@@ -103,9 +103,9 @@ var (
 // ErrNotNew if something is at To. Before the first row counts, it reads all rows back, compares them, and
 // verifies everything like [Ledger.Verify]. After any interruption the same call continues; if the ledger has
 // been written to since, it fails with ErrGoneOn.
-func (c Carrying) Carry(ctx context.Context) (out Carried, err error) {
+func (c Carrying) Carry(ctx context.Context) (out Transferred, err error) {
 	if c.Watch == nil {
-		c.Watch = func(Looked) {}
+		c.Watch = func(CheckProgress) {}
 	}
 	if c.Stage == nil {
 		c.Stage = func(string) error { return nil }
@@ -136,7 +136,7 @@ func (c Carrying) Carry(ctx context.Context) (out Carried, err error) {
 }
 
 // steps takes those that are left.
-func (c Carrying) steps(ctx context.Context, from, to *Ledger, out *Carried) error {
+func (c Carrying) steps(ctx context.Context, from, to *Ledger, out *Transferred) error {
 	here, err := readPassage(ctx, from.reader)
 	there, errThere := readPassage(ctx, to.reader)
 	if err := errors.Join(err, errThere, c.Stage("begun")); err != nil {
@@ -166,7 +166,7 @@ func (c Carrying) steps(ctx context.Context, from, to *Ledger, out *Carried) err
 
 // leave copies the ledger, unless that is done, and stores in the old one that it has moved. Both are one
 // write here, so no other write comes in between.
-func (c Carrying) leave(ctx context.Context, from, to *Ledger, there passage, out *Carried) error {
+func (c Carrying) leave(ctx context.Context, from, to *Ledger, there passage, out *Transferred) error {
 	err := from.wholly(ctx, func(tx *Tx) error {
 		if err := from.below.patient(ctx, from.conn); err != nil {
 			return err
@@ -212,7 +212,7 @@ func (tx *Tx) notePassage(state, place string, act Entry) error {
 
 // bring copies every row of a ledger to another in one write, kept only if all rows read back
 // equal.
-func (c Carrying) bring(ctx context.Context, s *Snapshot, to *Ledger, out *Carried) error {
+func (c Carrying) bring(ctx context.Context, s *Snapshot, to *Ledger, out *Transferred) error {
 	tables, err := tablesOf(ctx, s.tx, s.below)
 	if err != nil {
 		return err
@@ -314,7 +314,7 @@ func (c Carrying) pour(ctx context.Context, from books, tx *Tx, t table) (sum, e
 		}
 		err := tx.exec(t.insert(rows), held...)
 		done, held = done+rows, held[:0]
-		c.Watch(Looked{t.name, done, total})
+		c.Watch(CheckProgress{t.name, done, total})
 		return err
 	}
 	read, err := t.read(ctx, from, func(row []any) error {

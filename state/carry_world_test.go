@@ -158,7 +158,7 @@ func (d *desk) carriedAs(before map[string][]string, notes int) {
 }
 
 // carry brings d's ledger to another place and returns the one that is there.
-func (d *desk) carry(to Options, how Carrying) (*desk, Carried, error) {
+func (d *desk) carry(to Options, how Carrying) (*desk, Transferred, error) {
 	d.t.Helper()
 	_ = d.Close()
 	to.KeyFile = d.opts.KeyFile

@@ -93,7 +93,7 @@ func (c *Copy) refuse(why, next string) error { return &OpenError{Path: c.name, 
 func (c *Copy) Facts(ctx context.Context) (Facts, error) { return readFacts(ctx, c.db) }
 
 // Verify looks through the copy as [Ledger.Verify] does.
-func (c *Copy) Verify(ctx context.Context, watch func(Looked)) ([]Damage, error) {
+func (c *Copy) Verify(ctx context.Context, watch func(CheckProgress)) ([]Damage, error) {
 	return verify(ctx, c.db, &sqliteFile{}, c.seal, watch)
 }
 

@@ -12,9 +12,9 @@ import (
 	"payersync/connector"
 )
 
-// Holding is everything that the ledger holds about one payer, opened, for the payer to be given.
+// SubjectData is everything that the ledger holds about one payer, opened, for the payer to be given.
 // LeftOut names the omitted data.
-type Holding struct {
+type SubjectData struct {
 	Connection string          `json:"connection"`
 	SourceID   string          `json:"source_id"`
 	Forgotten  bool            `json:"forgotten"` // nothing but ids, statuses and times is kept
@@ -140,8 +140,8 @@ const (
 
 // Held returns everything that the ledger holds about a record's payer; ErrNoRecord when
 // there is no such record.
-func (l *Ledger) Held(ctx context.Context, id RecordID) (Holding, error) {
-	h := Holding{Connection: id.Connection, SourceID: id.SourceID, LeftOut: []string{}}
+func (l *Ledger) Held(ctx context.Context, id RecordID) (SubjectData, error) {
+	h := SubjectData{Connection: id.Connection, SourceID: id.SourceID, LeftOut: []string{}}
 	var box []byte
 	var how Forgotten
 	err := l.queryRow(ctx, "SELECT record, forgotten FROM source_records WHERE connection = ? AND source_id = ?",
@@ -168,7 +168,7 @@ func (l *Ledger) Held(ctx context.Context, id RecordID) (Holding, error) {
 	if h.Attention, err = l.AttentionOf(ctx, id.Connection, id.SourceID); err != nil {
 		return h, err
 	}
-	for _, part := range []func(context.Context, RecordID, *Holding) error{l.heldPayer, l.heldChanges, l.heldMandates,
+	for _, part := range []func(context.Context, RecordID, *SubjectData) error{l.heldPayer, l.heldChanges, l.heldMandates,
 		l.heldLetters, l.heldDeliveries, l.heldIndex, l.heldEntries, l.heldField} {
 		if err := part(ctx, id, &h); err != nil {
 			return h, fmt.Errorf("gather the personal data of record %s: %w", id.SourceID, err)
@@ -177,7 +177,7 @@ func (l *Ledger) Held(ctx context.Context, id RecordID) (Holding, error) {
 	return h, nil
 }
 
-func (l *Ledger) heldPayer(ctx context.Context, id RecordID, h *Holding) error {
+func (l *Ledger) heldPayer(ctx context.Context, id RecordID, h *SubjectData) error {
 	p, err := l.Payer(ctx, id.Connection, id.SourceID)
 	if errors.Is(err, ErrNoPayer) {
 		return nil
@@ -197,7 +197,7 @@ func (l *Ledger) heldPayer(ctx context.Context, id RecordID, h *Holding) error {
 	return err
 }
 
-func (l *Ledger) heldField(ctx context.Context, id RecordID, h *Holding) error {
+func (l *Ledger) heldField(ctx context.Context, id RecordID, h *SubjectData) error {
 	var f HeldField
 	var setup string
 	err := l.queryRow(ctx, "SELECT setup, applied, coalesce(applied_at, '') FROM writebacks WHERE connection = ? AND source_id = ?", id.Connection, id.SourceID).Scan(&setup, &f.Says, &f.At)
@@ -211,7 +211,7 @@ func (l *Ledger) heldField(ctx context.Context, id RecordID, h *Holding) error {
 	return err
 }
 
-func (l *Ledger) heldChanges(ctx context.Context, id RecordID, h *Holding) error {
+func (l *Ledger) heldChanges(ctx context.Context, id RecordID, h *SubjectData) error {
 	past, err := l.ChangesOf(ctx, id.Connection, id.SourceID)
 	if err != nil {
 		return err
@@ -256,7 +256,7 @@ func (l *Ledger) heldChanges(ctx context.Context, id RecordID, h *Holding) error
 }
 
 // heldLetters adds the letters to the payer. It omits their text, which holds the signing link.
-func (l *Ledger) heldLetters(ctx context.Context, id RecordID, h *Holding) (err error) {
+func (l *Ledger) heldLetters(ctx context.Context, id RecordID, h *SubjectData) (err error) {
 	h.Letters, err = list(ctx, l,
 		`SELECT mandate_id, kind, language, state, coalesce(ended_at, frozen_at) AS at, '' FROM letters WHERE connection = ?1 AND source_id = ?2
 		UNION ALL SELECT o.mandate_id, 'handed over', '', 'sent', o.sent_on, o.actor FROM handovers o JOIN mandates m ON m.mandate_id = o.mandate_id WHERE m.billing_id IN `+customersOf+" ORDER BY at, mandate_id",
@@ -272,7 +272,7 @@ func (l *Ledger) heldLetters(ctx context.Context, id RecordID, h *Holding) (err 
 	return err
 }
 
-func (l *Ledger) heldMandates(ctx context.Context, id RecordID, h *Holding) error {
+func (l *Ledger) heldMandates(ctx context.Context, id RecordID, h *SubjectData) error {
 	type row struct {
 		MandateRow
 		link, failure bool
@@ -307,7 +307,7 @@ func (l *Ledger) heldMandates(ctx context.Context, id RecordID, h *Holding) erro
 	return nil
 }
 
-func (l *Ledger) heldDeliveries(ctx context.Context, id RecordID, h *Holding) error {
+func (l *Ledger) heldDeliveries(ctx context.Context, id RecordID, h *SubjectData) error {
 	type row struct {
 		InboxRow
 		box []byte
@@ -333,7 +333,7 @@ func (l *Ledger) heldDeliveries(ctx context.Context, id RecordID, h *Holding) er
 	return nil
 }
 
-func (l *Ledger) heldIndex(ctx context.Context, id RecordID, h *Holding) (err error) {
+func (l *Ledger) heldIndex(ctx context.Context, id RecordID, h *SubjectData) (err error) {
 	type row struct {
 		HeldCustomer
 		pairs string
@@ -362,7 +362,7 @@ func (l *Ledger) heldIndex(ctx context.Context, id RecordID, h *Holding) (err er
 
 // heldEntries adds the acts of people: an entry names the record, its customer, or a mandate, as
 // one word of its subject.
-func (l *Ledger) heldEntries(ctx context.Context, id RecordID, h *Holding) (err error) {
+func (l *Ledger) heldEntries(ctx context.Context, id RecordID, h *SubjectData) (err error) {
 	h.Audit, err = list(ctx, l, `SELECT at, actor, action, reason FROM audit WHERE EXISTS (
 		SELECT 1 FROM (SELECT ?2 AS name UNION SELECT ?1 || '/' || ?2 UNION SELECT billing_id FROM `+customersOf+` of
 		  UNION SELECT mandate_id FROM mandates WHERE billing_id IN `+customersOf+`) n

@@ -53,7 +53,7 @@ type Restoring struct {
 	DryRun        bool // look, and change nothing
 	Actor, Reason string
 	Now           func() time.Time
-	Watch         func(Looked)             // learns how far the look through the backup is; nil for nobody
+	Watch         func(CheckProgress)      // learns how far the look through the backup is; nil for nobody
 	Step          func(stage string) error // asked when a stage was reached, for tests that place crashes; nil for nobody
 }
 

@@ -37,7 +37,7 @@ func (l *Ledger) Snapshot(ctx context.Context) (*Snapshot, error) {
 func (s *Snapshot) Facts(ctx context.Context) (Facts, error) { return readFacts(ctx, s.tx) }
 
 // Verify looks through the snapshot as [Ledger.Verify] does.
-func (s *Snapshot) Verify(ctx context.Context, watch func(Looked)) ([]Damage, error) {
+func (s *Snapshot) Verify(ctx context.Context, watch func(CheckProgress)) ([]Damage, error) {
 	return verify(ctx, s.tx, s.below, s.seal, watch)
 }
 

@@ -97,7 +97,7 @@ func (l *Ledger) Sound(ctx context.Context) error {
 	return l.Looked(ctx)
 }
 
-// Looked waits until the check of the whole file has ended, even if no caller needs it, and returns
+// CheckProgress waits until the check of the whole file has ended, even if no caller needs it, and returns
 // the result.
 func (l *Ledger) Looked(ctx context.Context) error {
 	l.sound.asked()

@@ -37,8 +37,8 @@ const (
 	CheckSealed     = "sealed"     // every sealed value opens
 )
 
-// Looked is how far a check has come.
-type Looked struct {
+// CheckProgress is how far a check has come.
+type CheckProgress struct {
 	Check       string
 	Done, Total int // in rows; both 0 if unknown
 }
@@ -62,11 +62,11 @@ func (l *Ledger) Integrity(ctx context.Context) error {
 // Verify runs every check of [Ledger.Integrity] and opens every sealed value. It continues after damage and
 // returns all of it; watch, unless it is nil, receives the progress. An error means the checks did not
 // finish.
-func (l *Ledger) Verify(ctx context.Context, watch func(Looked)) ([]Damage, error) {
+func (l *Ledger) Verify(ctx context.Context, watch func(CheckProgress)) ([]Damage, error) {
 	return verify(ctx, l.reader, l.below, l.seal, watch)
 }
 
-func verify(ctx context.Context, db books, below engine, seal *sealer, watch func(Looked)) ([]Damage, error) {
+func verify(ctx context.Context, db books, below engine, seal *sealer, watch func(CheckProgress)) ([]Damage, error) {
 	v := verifier{db: db, below: below, seal: seal, watch: watch}
 	steps := append([]step{{CheckFile, v.file}}, v.structure()...)
 	err := v.run(ctx, append(steps, step{CheckSealed, v.sealed}))
@@ -78,7 +78,7 @@ type verifier struct {
 	db    books
 	below engine
 	seal  *sealer
-	watch func(Looked)
+	watch func(CheckProgress)
 	check string // that is being made
 	found []Damage
 	told  int // damages of this check
@@ -136,7 +136,7 @@ func (v *verifier) report(row, problem string) {
 
 func (v *verifier) tell(done, total int) {
 	if v.watch != nil {
-		v.watch(Looked{v.check, done, total})
+		v.watch(CheckProgress{v.check, done, total})
 	}
 }
 

@@ -28,8 +28,8 @@ func TestVerifyFindsNothingInASoundLedgerAndOpensAllThatIsSealed(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.fill(8)
-	var last Looked
-	found, err := d.Verify(t.Context(), func(at Looked) { last = at })
+	var last CheckProgress
+	found, err := d.Verify(t.Context(), func(at CheckProgress) { last = at })
 	if err != nil || len(found) > 0 {
 		t.Errorf("found %v, %v", found, err)
 	}

@@ -301,7 +301,7 @@ func (a *app) verifyBackup(ctx context.Context, path, identity string) error {
 
 // ledgerFile is a ledger or a copy of one.
 type ledgerFile interface {
-	Verify(ctx context.Context, watch func(state.Looked)) ([]state.Damage, error)
+	Verify(ctx context.Context, watch func(state.CheckProgress)) ([]state.Damage, error)
 	Facts(ctx context.Context) (state.Facts, error)
 }
 
@@ -339,9 +339,9 @@ func (a *app) showVerified(r verifyReport) {
 }
 
 // looked shows how far a look through a ledger is.
-func (a *app) looked() func(state.Looked) {
+func (a *app) looked() func(state.CheckProgress) {
 	progress := show.NewProgress(a.ErrOut, a.now)
-	return func(at state.Looked) {
+	return func(at state.CheckProgress) {
 		progress.Show(syncer.Progress{Stage: at.Check, Done: at.Done, Total: at.Total})
 		if at.Total > 0 && at.Done == at.Total {
 			progress.End()

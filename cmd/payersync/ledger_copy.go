@@ -54,7 +54,7 @@ Never restore an older backup beside the new ledger: it does not know of the mov
 
 // copyReport is the output of `ledger copy --output json`.
 type copyReport struct {
-	state.Carried
+	state.Transferred
 	Copied bool `json:"copied"`
 }
 

@@ -53,7 +53,7 @@ only by you.`,
 // payerExport is the output of `ledger export`.
 type payerExport struct {
 	ExportedAt time.Time `json:"exported_at"`
-	state.Holding
+	state.SubjectData
 }
 
 func (a *app) exportPayer(ctx context.Context, s *session.Session, id state.RecordID, file string) (err error) {

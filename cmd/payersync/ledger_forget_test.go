@@ -179,7 +179,7 @@ func TestAnExportIsItsReadersAlone(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("it has mode %v, %v", info.Mode(), err)
 	}
-	var held state.Holding
+	var held state.SubjectData
 	if err := json.Unmarshal([]byte(w.read("her.json")), &held); err != nil || held.SourceID != "A00001" ||
 		!strings.Contains(string(held.Record.Data), "Payer 1") {
 		t.Errorf("it holds %+v, %v", held, err)

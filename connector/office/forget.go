@@ -74,7 +74,7 @@ func ForgetOf(ctx context.Context, ledger *state.Ledger, id state.RecordID) (For
 }
 
 // remains lists the remaining data about a payer, with their places.
-func remains(ctx context.Context, ledger *state.Ledger, r Forgetting, held state.Holding) (out []string, err error) {
+func remains(ctx context.Context, ledger *state.Ledger, r Forgetting, held state.SubjectData) (out []string, err error) {
 	entries, mappings, err := ledger.Quotes(ctx, held.Label)
 	if err != nil {
 		return nil, err

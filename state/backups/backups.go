@@ -283,7 +283,7 @@ type open struct{ io.Writer }
 
 func (open) Close() error { return nil }
 
-func (m *maker) looked(at state.Looked) { m.Watch(Progress{at.Check, at.Done, at.Total}) }
+func (m *maker) looked(at state.CheckProgress) { m.Watch(Progress{at.Check, at.Done, at.Total}) }
 
 // wrong turns damages into an error.
 func wrong(found []state.Damage, err error) error {
