@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// actsOfLedger are the methods of the ledger and of a write that note a person's act. Package office calls them.
+// actsOfLedger are the methods of the ledger and of a write that note a person's act. Package admin calls them.
 var actsOfLedger = []string{
 	"AddLetterStop", "CloseSubscription", "DecideAsking", "DismissDelivery", "EndLetterStop", "PutOff", "ReplayDelivery",
 	"RetryRecord", "Revive", "SaveWord", "SayOfLetter",
 	"TakeWordBack", "TellApart", "Unforget",
 }
 
-// The commands and the pages perform acts through package office alone: they call no method of the ledger that notes
+// The commands and the pages perform acts through package admin alone: they call no method of the ledger that notes
 // one, and no method of the syncer that takes a person.
 func TestCommandsAndPagesPerformActsThroughOffice(t *testing.T) {
 	t.Parallel()
@@ -52,7 +52,7 @@ func TestCommandsAndPagesPerformActsThroughOffice(t *testing.T) {
 				name = "Syncer." + name
 			}
 			if slices.Contains(acts, name) {
-				t.Errorf("%s performs %s past package office", f.name, name)
+				t.Errorf("%s performs %s past package admin", f.name, name)
 			}
 			return true
 		})

@@ -13,8 +13,8 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
+	"payersync/connector/admin"
 	"payersync/connector/condition"
-	"payersync/connector/office"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -167,12 +167,12 @@ const (
 )
 
 // by returns the person at the terminal, with a reason.
-func by(reason string) office.By {
-	return office.By{Operator: syncer.Operator{Name: actor(), Reason: reason}, Role: office.Admin}
+func by(reason string) admin.By {
+	return admin.By{Operator: syncer.Operator{Name: actor(), Reason: reason}, Role: admin.Admin}
 }
 
 // agrees shows the preview of an act and asks, if the command asks. It reports whether the person agrees.
-func (a *app) agrees(ctx context.Context, p office.Proposal, when asking, yes bool) (bool, error) {
+func (a *app) agrees(ctx context.Context, p admin.Proposal, when asking, yes bool) (bool, error) {
 	if a.walks {
 		when = asksAlways
 	}
@@ -188,7 +188,7 @@ func (a *app) agrees(ctx context.Context, p office.Proposal, when asking, yes bo
 	if when == asksAtTerminal && a.Unasked() != "" {
 		return true, nil
 	}
-	about := show.Visible(cmp.Or(p.Record.SourceID, p.Delivery, office.Subscription))
+	about := show.Visible(cmp.Or(p.Record.SourceID, p.Delivery, admin.Subscription))
 	sure, err := a.Confirms(ctx, yes, fmt.Sprintf("cannot do this for %s without a yes, so nothing was changed", about),
 		v.Title+"?")
 	if err == nil && !sure {
@@ -198,8 +198,8 @@ func (a *app) agrees(ctx context.Context, p office.Proposal, when asking, yes bo
 }
 
 // act performs an act, after the person agrees. It reports false for a no.
-func (a *app) act(ctx context.Context, s *session.Session, d office.Decision, when asking, reason string,
-	yes bool) (out office.ActResult, sure bool, err error) {
+func (a *app) act(ctx context.Context, s *session.Session, d admin.Decision, when asking, reason string,
+	yes bool) (out admin.ActResult, sure bool, err error) {
 	p, err := a.attentionOf(s).Propose(ctx, d)
 	if err != nil {
 		return out, false, err
@@ -211,7 +211,7 @@ func (a *app) act(ctx context.Context, s *session.Session, d office.Decision, wh
 }
 
 // sayPreview prints the effect of an act.
-func (a *app) sayPreview(v office.Preview) {
+func (a *app) sayPreview(v admin.Preview) {
 	for _, line := range slices.Concat([]string{v.Becomes}, v.Warnings, v.Notes) {
 		a.Say("%s", show.Visible(line))
 	}
@@ -231,7 +231,7 @@ func (a *app) sayPreview(v office.Preview) {
 
 // wordsOf returns the words of the command of a way out. A word in capitals stands for an id that the person must add,
 // and why for the reason.
-func wordsOf(w office.WayOut) []string {
+func wordsOf(w admin.WayOut) []string {
 	ids := map[string]string{"RECORD": w.Decision.Record.SourceID, "OTHER": w.Decision.Other.SourceID,
 		"CUSTOMER": w.Decision.Customer, "DELIVERY": w.Decision.Delivery}
 	words := strings.Fields("payersync " + actCommands[w.Decision.Act])
@@ -273,27 +273,27 @@ func shellWord(text string) string {
 
 // shownMatter is a matter with the commands of its ways out.
 type shownMatter struct {
-	office.Matter
+	admin.Matter
 	Told []shownTelling `json:"told"`
 }
 
 // shownTelling is a finding with the commands of its ways out.
 type shownTelling struct {
-	office.Telling
+	admin.Telling
 	Ways []shownWay `json:"ways"`
 }
 
 // shownWay is a way out with its command.
 type shownWay struct {
 	Command string `json:"command"`
-	office.WayOut
+	admin.WayOut
 
 	words []string // of the command
 }
 
 // withCommands adds the commands to the ways out of a matter. With apart, they also name the connection, because
 // another connection has a record with the same id.
-func withCommands(root *cobra.Command, m office.Matter, apart bool) shownMatter {
+func withCommands(root *cobra.Command, m admin.Matter, apart bool) shownMatter {
 	out := shownMatter{Matter: m, Told: []shownTelling{}}
 	for _, t := range m.Told {
 		told := shownTelling{Telling: t, Ways: []shownWay{}}

@@ -11,7 +11,7 @@ import (
 
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 )
 
 // constantsOf returns the values of the constants of a type in a file.
@@ -48,7 +48,7 @@ func TestEveryActAndEveryStepHasACommand(t *testing.T) {
 		}
 	}
 	for _, act := range constantsOf(t, "../../connector/reason.go", "Act") {
-		if _, ok := office.Acts[connector.Act(act)]; !ok {
+		if _, ok := admin.Acts[connector.Act(act)]; !ok {
 			t.Errorf("nothing is known about the act %s", act)
 		}
 		exists(act, actCommands[connector.Act(act)])

@@ -14,13 +14,13 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/state"
 )
 
 // approverOf returns the person approving on the command line.
-func approverOf(s *session.Session) office.Approver {
-	return office.Approver{Name: actor(), FourEyes: s.Config.Pages.FourEyes}
+func approverOf(s *session.Session) admin.Approver {
+	return admin.Approver{Name: actor(), FourEyes: s.Config.Pages.FourEyes}
 }
 
 // fourEyes asks for approval only if this person may approve; otherwise the plan waits. nil asks nobody.
@@ -31,7 +31,7 @@ func (a *app) fourEyes(ctx context.Context, s *session.Session,
 	}
 	return func(p state.Plan) (bool, error) {
 		err := approverOf(s).May(ctx, s.Ledger, p)
-		if errors.Is(err, office.ErrSameEyes) {
+		if errors.Is(err, admin.ErrSameEyes) {
 			a.Say("The plan waits: %s, as pages.four_eyes says. Somebody else may approve it.", err)
 			return false, nil
 		}
@@ -75,14 +75,14 @@ without signing links; add --only link for these.`,
 			}
 			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
 				found, err := s.Ledger.FindPlan(cmd.Context(), args[0])
-				plan := office.PlanProgress{Plan: found}
+				plan := admin.PlanProgress{Plan: found}
 				if err == nil {
-					plan, err = office.PlanOf(cmd.Context(), s.Ledger, found)
+					plan, err = admin.PlanOf(cmd.Context(), s.Ledger, found)
 				}
 				switch {
 				case err != nil:
 				case part.whole():
-					err = office.Approve(cmd.Context(), s.Ledger, plan, approverOf(s))
+					err = admin.Approve(cmd.Context(), s.Ledger, plan, approverOf(s))
 				default:
 					err = a.approvePart(cmd.Context(), s, plan, part)
 				}
@@ -128,7 +128,7 @@ func notApproved(err error, asked string, plan int64) error {
 		return fmt.Errorf("cannot approve plan %d: %w", plan, err)
 	case errors.Is(err, state.ErrPlanNotWaiting):
 		return fmt.Errorf("cannot approve %s: %w; payersync status lists the waiting plans", asked, err)
-	case errors.Is(err, office.ErrSameEyes):
+	case errors.Is(err, admin.ErrSameEyes):
 		return fmt.Errorf("cannot approve plan %d: %w, as pages.four_eyes says; ask another person with permission to approve", plan, err)
 	case errors.Is(err, state.ErrPlanChanged):
 		return fmt.Errorf("cannot approve plan %d: %w; review it again: payersync plan show %[1]d", plan, err)
@@ -193,7 +193,7 @@ func (p planPart) add(to *choice, c state.Change) {
 }
 
 // check refuses a value without effect in this plan: the person would approve more or less than intended.
-func (p planPart) check(plan office.PlanProgress, of choice) error {
+func (p planPart) check(plan admin.PlanProgress, of choice) error {
 	for _, id := range p.records {
 		if !of.met["--record "+id] {
 			return fmt.Errorf("cannot approve part of plan %d: it has no unsent change of record %q; payersync plan show %[1]d --limit 0 lists its changes", plan.ID, id)
@@ -217,7 +217,7 @@ func (p planPart) check(plan office.PlanProgress, of choice) error {
 }
 
 // approvePart approves a part of a plan.
-func (a *app) approvePart(ctx context.Context, s *session.Session, plan office.PlanProgress, part planPart) error {
+func (a *app) approvePart(ctx context.Context, s *session.Session, plan admin.PlanProgress, part planPart) error {
 	switch {
 	case plan.Missing > 0:
 		return fmt.Errorf("cannot approve part of plan %d: it accepts removed records, and you can only approve them together; approve the whole plan, or restore some of the records", plan.ID)
@@ -228,7 +228,7 @@ func (a *app) approvePart(ctx context.Context, s *session.Session, plan office.P
 		return state.ErrPlanNotWaiting
 	}
 	of := choice{met: map[string]bool{}, fields: map[string]bool{}}
-	if err := office.EachPlanned(ctx, s.Ledger, plan.Plan, 0, func(c state.Change) error {
+	if err := admin.EachPlanned(ctx, s.Ledger, plan.Plan, 0, func(c state.Change) error {
 		part.add(&of, c)
 		return nil
 	}); err != nil {
@@ -237,14 +237,14 @@ func (a *app) approvePart(ctx context.Context, s *session.Session, plan office.P
 	if err := part.check(plan, of); err != nil {
 		return err
 	}
-	if err := office.ApproveSome(ctx, s.Ledger, plan, of.ids, approverOf(s), part.String()); err != nil {
+	if err := admin.ApproveSome(ctx, s.Ledger, plan, of.ids, approverOf(s), part.String()); err != nil {
 		return err
 	}
 	found, err := s.Ledger.FindPlan(ctx, fmt.Sprint(plan.ID))
 	if err != nil {
 		return err
 	}
-	if plan, err = office.PlanOf(ctx, s.Ledger, found); err != nil {
+	if plan, err = admin.PlanOf(ctx, s.Ledger, found); err != nil {
 		return err
 	}
 	return a.Answer(plan, "%d of %s of plan %d approved, %d left out.\nThe next run sends the approved changes: payersync sync %s\n",

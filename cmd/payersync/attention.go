@@ -14,7 +14,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -132,7 +132,7 @@ func (a *app) listAttention(ctx context.Context, s *session.Session, f state.Fil
 	}
 	for i, r := range attention {
 		rows[i].name = known[state.RecordID{Connection: r.Connection, SourceID: r.SourceID}].Name
-		rows[i].next = office.NextFor(r, pairs)
+		rows[i].next = admin.NextFor(r, pairs)
 		if r.PutOff != nil {
 			rows[i].next = fmt.Sprintf("Put off until %s by %s: %s", show.Stored(r.PutOff.Until), r.PutOff.By, r.PutOff.Note)
 		}
@@ -202,8 +202,8 @@ keeps within the limits. The audit log keeps your name and your note.`,
 }
 
 // attentionOf returns the acts on findings about records.
-func (a *app) attentionOf(s *session.Session) *office.Attention {
-	return &office.Attention{Ledger: s.Ledger, Syncer: s.Syncer, Mandates: mandatesOf(s), Deliveries: deliveriesOf(s),
+func (a *app) attentionOf(s *session.Session) *admin.Attention {
+	return &admin.Attention{Ledger: s.Ledger, Syncer: s.Syncer, Mandates: mandatesOf(s), Deliveries: deliveriesOf(s),
 		Stored: func(ctx context.Context, connection string) (syncer.Connection, error) {
 			return a.storedAs(ctx, s, connection)
 		}}
@@ -227,9 +227,9 @@ func (a *app) retry(ctx context.Context, s *session.Session, connections []confi
 	found, news, err := false, false, error(nil)
 	for _, c := range connections {
 		out, sure, not := a.act(ctx, s,
-			office.Decision{Act: connector.ActRetry, Record: state.RecordID{Connection: c.Name, SourceID: sourceID}}, asksInWalk,
+			admin.Decision{Act: connector.ActRetry, Record: state.RecordID{Connection: c.Name, SourceID: sourceID}}, asksInWalk,
 			note, false)
-		if errors.Is(not, office.ErrNoSuchRecord) { // another connection may have it
+		if errors.Is(not, admin.ErrNoSuchRecord) { // another connection may have it
 			continue
 		}
 		if found, err = true, not; err != nil || !sure {
@@ -238,13 +238,13 @@ func (a *app) retry(ctx context.Context, s *session.Session, connections []confi
 		news = news || out.News
 	}
 	if !found {
-		err = office.ErrNoSuchRecord
+		err = admin.ErrNoSuchRecord
 	}
 	switch {
-	case errors.Is(err, office.ErrGivenUp):
+	case errors.Is(err, admin.ErrGivenUp):
 		return fmt.Errorf("cannot retry %s: %w; payersync attention close --give-up %[1]s --undo takes that back",
 			show.Visible(sourceID), err)
-	case errors.Is(err, office.ErrNoSuchRecord):
+	case errors.Is(err, admin.ErrNoSuchRecord):
 		return fmt.Errorf("cannot retry %q: %w; payersync attention list shows them", sourceID, err)
 	case err != nil:
 		return err

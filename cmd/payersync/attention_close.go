@@ -13,7 +13,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -142,7 +142,7 @@ when you correct their cause: payersync attention show names the ways.`,
 				return err
 			}
 			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
-				if slices.Equal(args, []string{office.Subscription}) {
+				if slices.Equal(args, []string{admin.Subscription}) {
 					return a.closeSubscription(cmd.Context(), s, w.reason)
 				}
 				found, sure, err := a.records(cmd.Context(), s, w, args, "close")
@@ -168,7 +168,7 @@ func closable() []connector.Reason {
 }
 
 func (a *app) closeOne(ctx context.Context, s *session.Session, id state.RecordID, reason string) error {
-	w, sure, err := a.act(ctx, s, office.Decision{Act: connector.ActClose, Record: id}, asksInWalk, reason, false)
+	w, sure, err := a.act(ctx, s, admin.Decision{Act: connector.ActClose, Record: id}, asksInWalk, reason, false)
 	switch {
 	case errors.Is(err, syncer.ErrNothingToClose):
 		return fmt.Errorf("cannot close findings about %s: %w; payersync attention show %[1]s names the ways",
@@ -191,7 +191,7 @@ func (a *app) closeOne(ctx context.Context, s *session.Session, id state.RecordI
 }
 
 func (a *app) closeSubscription(ctx context.Context, s *session.Session, reason string) error {
-	w, sure, err := a.act(ctx, s, office.Decision{Act: connector.ActCloseSubscription}, asksInWalk, reason, false)
+	w, sure, err := a.act(ctx, s, admin.Decision{Act: connector.ActCloseSubscription}, asksInWalk, reason, false)
 	switch {
 	case err != nil:
 		return fmt.Errorf("cannot close the finding about the webhook subscription: %w", err)
@@ -202,7 +202,7 @@ func (a *app) closeSubscription(ctx context.Context, s *session.Session, reason 
 	default:
 		a.Say("Closed for the webhook subscription before.")
 	}
-	return a.Result(wordReport{"", office.Subscription, "", !w.News})
+	return a.Result(wordReport{"", admin.Subscription, "", !w.News})
 }
 
 func (a *app) attentionGiveUpCmd() *cobra.Command {
@@ -268,7 +268,7 @@ func (a *app) giveUp(ctx context.Context, s *session.Session, of state.RecordID,
 	if undo {
 		act = connector.ActTakeUp
 	}
-	w, sure, err := a.act(ctx, s, office.Decision{Act: act, Record: of}, asksInWalk, reason, false)
+	w, sure, err := a.act(ctx, s, admin.Decision{Act: act, Record: of}, asksInWalk, reason, false)
 	id := show.Visible(of.SourceID)
 	switch {
 	case errors.Is(err, syncer.ErrLeftOut):

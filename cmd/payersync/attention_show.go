@@ -9,7 +9,7 @@ import (
 
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/state"
 )
 
@@ -56,7 +56,7 @@ effect. It reads the ledger, and sends nothing.`,
 }
 
 // mattersOf returns the findings about the id.
-func (a *app) mattersOf(ctx context.Context, s *session.Session, id, connection string) (out []office.Matter,
+func (a *app) mattersOf(ctx context.Context, s *session.Session, id, connection string) (out []admin.Matter,
 	err error) {
 	found, err := s.Ledger.FindRecords(ctx, id)
 	if err != nil {
@@ -67,7 +67,7 @@ func (a *app) mattersOf(ctx context.Context, s *session.Session, id, connection 
 			continue
 		}
 		m, _ := a.mappingOf(ctx, s, r.Connection) // what it would tell is left out, and its own commands say why
-		matter, err := office.MatterOf(ctx, s.Ledger, r, office.Explainer{Mapping: m})
+		matter, err := admin.MatterOf(ctx, s.Ledger, r, admin.Explainer{Mapping: m})
 		if err != nil {
 			return nil, err
 		}
@@ -76,9 +76,9 @@ func (a *app) mattersOf(ctx context.Context, s *session.Session, id, connection 
 	if len(out) > 0 {
 		return out, nil
 	}
-	if id == office.Subscription {
-		m, err := office.MatterOfSubscription(ctx, s.Ledger)
-		return []office.Matter{m}, err
+	if id == admin.Subscription {
+		m, err := admin.MatterOfSubscription(ctx, s.Ledger)
+		return []admin.Matter{m}, err
 	}
 	d, err := s.Ledger.DeliveryNamed(ctx, id)
 	if err != nil {
@@ -87,7 +87,7 @@ func (a *app) mattersOf(ctx context.Context, s *session.Session, id, connection 
 	if d == nil {
 		return nil, fmt.Errorf("cannot show %q: no record%s has it as source id, key value, billing id or mandate id, and no delivery as its key; payersync attention list shows all findings", id, of(connection))
 	}
-	return []office.Matter{office.MatterOfDelivery(*d)}, nil
+	return []admin.Matter{admin.MatterOfDelivery(*d)}, nil
 }
 
 func (a *app) printMatter(m shownMatter) {
@@ -95,7 +95,7 @@ func (a *app) printMatter(m shownMatter) {
 	switch {
 	case m.Connection != "":
 		title = fmt.Sprintf("%s, record %s", m.Connection, strings.TrimSpace(m.SourceID+" "+m.Name))
-	case m.SourceID == office.Subscription:
+	case m.SourceID == admin.Subscription:
 		title = "The webhook subscription"
 	}
 	fmt.Fprintln(a.Out, show.Visible(title))

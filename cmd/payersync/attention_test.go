@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -45,7 +45,7 @@ func TestWhatWasPutOffIsListedApart(t *testing.T) {
 
 	l, err := state.Open(t.Context(), state.Options{Path: w.path("payersync.db"), KeyFile: w.path("payersync.key")})
 	w.must(err)
-	desk, by := &office.Attention{Ledger: l}, syncer.Operator{Name: "anna", Reason: "she rings on Monday"}
+	desk, by := &admin.Attention{Ledger: l}, syncer.Operator{Name: "anna", Reason: "she rings on Monday"}
 	a1 := []state.RecordID{{Connection: "acme", SourceID: "A1"}}
 	until, n, err := desk.Later(t.Context(), connector.ReasonEmailMalformed, a1, by)
 	if w.must(err); n != 1 {

@@ -16,7 +16,7 @@ import (
 
 	"payersync/cmd/payersync/internal/session"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/transport"
 )
 
@@ -95,28 +95,28 @@ func (a *app) checkPublicAddress(ctx context.Context, s *session.Session) findin
 
 // tryPublicAddress sends a signed test delivery to the public address, and looks for it in
 // this ledger: another payersync, or another program, may answer there.
-func (a *app) tryPublicAddress(ctx context.Context, s *session.Session) (office.Tested, error) {
+func (a *app) tryPublicAddress(ctx context.Context, s *session.Session) (admin.Tested, error) {
 	public := plainAddress(s.Config.Billing.Webhook.PublicURL)
 	sent, err := a.deliverTest(ctx, s, false)
 	if err != nil {
-		return office.Tested{Detail: fmt.Sprintf("%s cannot be reached from here: %s", public, errorText(err)),
+		return admin.Tested{Detail: fmt.Sprintf("%s cannot be reached from here: %s", public, errorText(err)),
 			Next: a.nextOnTheWay(ctx, s)}, nil
 	}
 	if !sent.taken() {
-		return office.Tested{Detail: fmt.Sprintf("%s answered %d to a signed test delivery", public, sent.status),
+		return admin.Tested{Detail: fmt.Sprintf("%s answered %d to a signed test delivery", public, sent.status),
 			Next: cmp.Or(meanings[sent.status], a.nextOnTheWay(ctx, s))}, nil
 	}
 	switch arrived, err := s.Ledger.DeliveryNamed(ctx, sent.key); {
 	case err != nil:
-		return office.Tested{}, err
+		return admin.Tested{}, err
 	case arrived == nil:
-		return office.Tested{
+		return admin.Tested{
 			Detail: fmt.Sprintf("%s answered %d to a signed test delivery, but it did not come to this ledger", public,
 				sent.status),
 			Next: "another payersync serve, or another program, answers at that address: check its name, the proxy and server.webhooks",
 		}, nil
 	}
-	return office.Tested{OK: true, Detail: fmt.Sprintf("a signed test delivery came to this ledger through %s", public)},
+	return admin.Tested{OK: true, Detail: fmt.Sprintf("a signed test delivery came to this ledger through %s", public)},
 		nil
 }
 

@@ -13,8 +13,8 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
+	"payersync/connector/admin"
 	"payersync/connector/match"
-	"payersync/connector/office"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -23,7 +23,7 @@ import (
 type mover struct {
 	*app
 	s        *session.Session
-	moves    *office.Moves
+	moves    *admin.Moves
 	from, to string
 	decision
 	undo  bool
@@ -93,8 +93,8 @@ Exit status 3: some matches still need a decision.`,
 }
 
 // movesOf returns the service for moves between connections.
-func (a *app) movesOf(s *session.Session) *office.Moves {
-	return &office.Moves{Ledger: s.Ledger, Syncer: s.Syncer,
+func (a *app) movesOf(s *session.Session) *admin.Moves {
+	return &admin.Moves{Ledger: s.Ledger, Syncer: s.Syncer,
 		Stored: func(ctx context.Context, connection string) (syncer.Connection, error) {
 			return a.storedAs(ctx, s, connection)
 		}}
@@ -173,7 +173,7 @@ func (m *mover) move(ctx context.Context) error {
 }
 
 // propose compares the two connections.
-func (m *mover) propose(ctx context.Context) (*office.MoveProposal, error) {
+func (m *mover) propose(ctx context.Context) (*admin.MoveProposal, error) {
 	p, err := m.moves.Propose(ctx, m.from, m.to, m.above)
 	if err != nil {
 		return nil, notMovedBooks(m.from, m.to, err)
@@ -182,7 +182,7 @@ func (m *mover) propose(ctx context.Context) (*office.MoveProposal, error) {
 }
 
 // named returns the pairs of --pair.
-func (m *mover) named(p *office.MoveProposal) ([]state.MovePair, error) {
+func (m *mover) named(p *admin.MoveProposal) ([]state.MovePair, error) {
 	var pairs []state.MovePair
 	for _, text := range m.pairs {
 		oldID, newID, ok := strings.Cut(text, "=")
@@ -190,7 +190,7 @@ func (m *mover) named(p *office.MoveProposal) ([]state.MovePair, error) {
 			return nil, usage.Errorf("--pair needs an id of each side: --pair C0012=4711, not %q", text)
 		}
 		if slices.ContainsFunc(p.Accepted,
-			func(r office.MovedRecord) bool { return r.Old.SourceID == oldID && r.New.SourceID == newID }) {
+			func(r admin.MovedRecord) bool { return r.Old.SourceID == oldID && r.New.SourceID == newID }) {
 			m.Say("The match %s is accepted already.", show.Visible(text))
 			continue
 		}
@@ -205,7 +205,7 @@ func (m *mover) named(p *office.MoveProposal) ([]state.MovePair, error) {
 }
 
 // finish accepts pairs and prints the new state of the two connections.
-func (m *mover) finish(ctx context.Context, pairs []state.MovePair, p *office.MoveProposal) error {
+func (m *mover) finish(ctx context.Context, pairs []state.MovePair, p *admin.MoveProposal) error {
 	left, err := m.accept(ctx, p, pairs)
 	if err != nil {
 		return err
@@ -214,7 +214,7 @@ func (m *mover) finish(ctx context.Context, pairs []state.MovePair, p *office.Mo
 }
 
 // accept accepts pairs, unless the old connection is still open and the person keeps it so.
-func (m *mover) accept(ctx context.Context, p *office.MoveProposal, pairs []state.MovePair) ([]state.MoveLeft, error) {
+func (m *mover) accept(ctx context.Context, p *admin.MoveProposal, pairs []state.MovePair) ([]state.MoveLeft, error) {
 	closes, err := m.closes(ctx, p, pairs)
 	if err != nil || !closes {
 		return nil, err
@@ -228,7 +228,7 @@ func (m *mover) accept(ctx context.Context, p *office.MoveProposal, pairs []stat
 
 // closes reports whether the old connection is closed, or a person agrees to close it now. The person decides once, on
 // the first pairs that are to be accepted.
-func (m *mover) closes(ctx context.Context, p *office.MoveProposal, pairs []state.MovePair) (bool, error) {
+func (m *mover) closes(ctx context.Context, p *admin.MoveProposal, pairs []state.MovePair) (bool, error) {
 	if m.close || m.stay || p.Decision != nil || m.yes {
 		return !m.stay, nil
 	}
@@ -251,7 +251,7 @@ func (m *mover) tellNow(ctx context.Context, left []state.MoveLeft) error {
 	return m.end(p, left)
 }
 
-func (m *mover) printProposal(p *office.MoveProposal) {
+func (m *mover) printProposal(p *admin.MoveProposal) {
 	if m.JSON() {
 		return
 	}
@@ -293,7 +293,7 @@ func mandateWord(status string) string {
 }
 
 // acceptCertain asks once about all certain pairs.
-func (m *mover) acceptCertain(ctx context.Context, p *office.MoveProposal) ([]state.MoveLeft, error) {
+func (m *mover) acceptCertain(ctx context.Context, p *admin.MoveProposal) ([]state.MoveLeft, error) {
 	pairs := p.CertainPairs()
 	if len(pairs) == 0 && (p.Decision == nil || !m.yes) { // with --yes an interrupted move goes on
 		return nil, nil
@@ -310,7 +310,7 @@ func (m *mover) acceptCertain(ctx context.Context, p *office.MoveProposal) ([]st
 }
 
 // askEach asks about each doubtful record.
-func (m *mover) askEach(ctx context.Context, p *office.MoveProposal) (left []state.MoveLeft, err error) {
+func (m *mover) askEach(ctx context.Context, p *admin.MoveProposal) (left []state.MoveLeft, err error) {
 	taken := map[string]bool{}
 	for _, s := range p.Unsure {
 		offered := slices.DeleteFunc(s.Offered(), func(c match.Pair) bool { return taken[c.Customer] })
@@ -356,7 +356,7 @@ func (m *mover) chooseFor(ctx context.Context, record string, offered []match.Pa
 }
 
 // end prints the state of the two connections, and the next step.
-func (m *mover) end(p *office.MoveProposal, left []state.MoveLeft) error {
+func (m *mover) end(p *admin.MoveProposal, left []state.MoveLeft) error {
 	m.printLeft(left)
 	report := reportOfMove(p, left)
 	switch {
@@ -397,7 +397,7 @@ func (m *mover) printLeft(left []state.MoveLeft) {
 	}
 }
 
-func reportOfMove(p *office.MoveProposal, left []state.MoveLeft) moveReport {
+func reportOfMove(p *admin.MoveProposal, left []state.MoveLeft) moveReport {
 	r := moveReport{Old: p.Old, New: p.New, Moved: p.Decision != nil, Accepted: len(p.Accepted), Certain: len(p.Certain),
 		Unsure:  len(p.Unsure),
 		OnlyOld: []string{}, OnlyNew: append([]string{}, p.OnlyNew...), Pairs: []movePairReport{}, Left: leftReports(left)}

@@ -10,8 +10,8 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
+	"payersync/connector/admin"
 	"payersync/connector/match"
-	"payersync/connector/office"
 	"payersync/state"
 )
 
@@ -34,13 +34,13 @@ func (a *app) writeReviewList(file string, rows []match.Row, next string) error 
 }
 
 // writePairs writes the proposed pairs to a review list.
-func (m *mover) writePairs(p *office.MoveProposal) error {
+func (m *mover) writePairs(p *admin.MoveProposal) error {
 	next := fmt.Sprintf("payersync connections move %s %s --import %s", m.from, m.to, m.csv)
 	return m.writeReviewList(m.csv, match.Rows(slices.Concat(p.Certain, p.Unsure), true), next)
 }
 
 // importPairs executes the decisions of a filled review list. If anything is wrong with it, nothing counts.
-func (m *mover) importPairs(ctx context.Context, p *office.MoveProposal) error {
+func (m *mover) importPairs(ctx context.Context, p *admin.MoveProposal) error {
 	sheet, err := readMatches(m.imported)
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func (m *mover) importPairs(ctx context.Context, p *office.MoveProposal) error {
 }
 
 // decided returns the new accepted and rejected pairs of a review list, and the list's mistakes by now.
-func (m *mover) decided(p *office.MoveProposal, sheet match.Sheet) (accepts, rejects []state.MovePair,
+func (m *mover) decided(p *admin.MoveProposal, sheet match.Sheet) (accepts, rejects []state.MovePair,
 	problems match.CSVError) {
 	const anew = "; make a new list with payersync connections move --csv"
 	for i, row := range sheet.Rows {

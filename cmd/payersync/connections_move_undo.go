@@ -9,7 +9,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/state"
 )
 
@@ -79,7 +79,7 @@ func notMovedBooks(from, to string, err error) error {
 	switch {
 	case errors.Is(err, state.ErrNoConnection):
 		next = "; only a connection with an earlier run can be named"
-	case errors.Is(err, office.ErrNotRead):
+	case errors.Is(err, admin.ErrNotRead):
 		next = fmt.Sprintf("; payersync plan %s reads the accounting system and sends nothing", to)
 	case errors.Is(err, state.ErrUnderWay):
 		next = fmt.Sprintf("; payersync sync %s finishes what it began", from)

@@ -17,7 +17,7 @@ import (
 	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/sandbox"
 	"payersync/connector/syncer"
 	"payersync/state"
@@ -331,7 +331,7 @@ func TestAMappingIsNotSavedWhereOnlyACopyOfItLies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var unwritable *office.MappingUnwritable
+	var unwritable *admin.MappingUnwritable
 	if _, err := m.Save(t.Context(), "acme", now.Hash, now.Text+"\n# more\n",
 		syncer.Operator{Name: "ada"}); !errors.As(err, &unwritable) {
 		t.Errorf("it was saved, or refused with %v", err)

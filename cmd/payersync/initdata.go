@@ -13,7 +13,7 @@ import (
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/accounting"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/mapping/propose"
 )
 
@@ -148,7 +148,7 @@ func (s *dataSetup) write(dir, service string) error {
 
 // samples returns the first different values of a column, of bank details none.
 func (s *dataSetup) samples(at int) (values []string, filled int) {
-	secret := office.IsBankField(s.table.Columns[at]) || propose.Bank(s.table.Columns[at])
+	secret := admin.IsBankField(s.table.Columns[at]) || propose.Bank(s.table.Columns[at])
 	for _, row := range s.table.Rows {
 		cell := strings.TrimSpace(row[at])
 		if cell == "" {
@@ -161,7 +161,7 @@ func (s *dataSetup) samples(at int) (values []string, filled int) {
 		secret = secret || propose.IsIBAN(cell)
 	}
 	if secret && filled > 0 {
-		values = []string{office.NotShown}
+		values = []string{admin.NotShown}
 	}
 	return values, filled
 }

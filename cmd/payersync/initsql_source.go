@@ -8,7 +8,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 )
 
 // comment is the comment at the top of the query.
@@ -86,7 +86,7 @@ func (s *sqlSetup) rowName(i int) string {
 	var parts []string
 	for _, id := range s.named {
 		if at := slices.IndexFunc(s.table.Columns, func(c string) bool { return strings.EqualFold(c, id) }); at >= 0 &&
-			!office.IsBankField(id) {
+			!admin.IsBankField(id) {
 			parts = append(parts, id+" "+s.table.Rows[i][at])
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/state"
 )
 
@@ -62,7 +62,7 @@ audit log keeps a yes with its reason: write no name into the reason.`,
 
 func (a *app) forget(ctx context.Context, s *session.Session, id state.RecordID, stays bool, d decision) error {
 	name := show.Visible(id.SourceID)
-	r, err := office.ForgetOf(ctx, s.Ledger, id)
+	r, err := admin.ForgetOf(ctx, s.Ledger, id)
 	switch {
 	case errors.Is(err, state.ErrForgotten):
 		a.Say("The payer of record %s was forgotten before, and nothing is left to erase; payersync ledger forget --undo takes it back.", name)
@@ -75,7 +75,7 @@ func (a *app) forget(ctx context.Context, s *session.Session, id state.RecordID,
 		return usage.Errorf("cannot forget %s: its mandate %s still holds (%s), and payersync would report it to nobody any more; cancel it first with payersync mandates cancel %[2]s, or keep it: --mandate-stays",
 			name, show.Visible(r.MandateID), connector.MandateStatus(r.Mandate).Label())
 	}
-	proposal, err := a.attentionOf(s).Propose(ctx, office.Decision{Act: connector.ActForget, Record: id, Stays: stays})
+	proposal, err := a.attentionOf(s).Propose(ctx, admin.Decision{Act: connector.ActForget, Record: id, Stays: stays})
 	if err != nil {
 		return notForgotten(name, err)
 	}
@@ -104,7 +104,7 @@ func (a *app) forget(ctx context.Context, s *session.Session, id state.RecordID,
 	return a.Result(r)
 }
 
-func (a *app) sayForget(r office.Forgetting) {
+func (a *app) sayForget(r admin.Forgetting) {
 	a.Say("Record %s of %s: %s.", show.Visible(r.SourceID), r.Connection, orElse(show.Visible(r.Name), "no name is known"))
 	a.Say("The command would erase all personal data about it in the ledger: its record, the values in lists, the applied values, %s, the bodies of %s, %s, its signing link.",
 		"what "+connector.Plural(r.Erases.Changes, "change")+" wrote", connector.Plural(r.Erases.Deliveries, "delivery"),
@@ -151,7 +151,7 @@ its values there. The audit log keeps the decision with its reason.`,
 				if err != nil {
 					return err
 				}
-				out, sure, err := a.act(cmd.Context(), s, office.Decision{Act: connector.ActUnforget, Record: id}, asksInWalk,
+				out, sure, err := a.act(cmd.Context(), s, admin.Decision{Act: connector.ActUnforget, Record: id}, asksInWalk,
 					reason, false)
 				switch {
 				case err != nil:

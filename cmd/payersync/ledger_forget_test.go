@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/state"
 )
 
@@ -90,7 +90,7 @@ func TestAPayerWhoWasForgottenDoesNotComeBack(t *testing.T) {
 		"ticket 88"); !strings.Contains(r.errOut, "--mandate-stays") {
 		t.Errorf("of a mandate that holds it says %s", r.errOut)
 	}
-	done := decode[office.Forgetting](t,
+	done := decode[admin.Forgetting](t,
 		w.expect(exitDone, "ledger", "forget", "A00002", "--mandate-stays", "--yes", "--reason", "ticket 88", "--output",
 			"json"))
 	if !done.Forgotten || done.FilesLater || done.BillingID == "" || done.MandateID == "" {

@@ -15,8 +15,8 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
+	"payersync/connector/admin"
 	"payersync/connector/letters"
-	"payersync/connector/office"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -55,17 +55,17 @@ func deskOf(s *session.Session) (*letters.Desk, error) {
 }
 
 // lettersOf returns the service for letters.
-func lettersOf(s *session.Session) (*office.Letters, error) {
+func lettersOf(s *session.Session) (*admin.Letters, error) {
 	d, err := deskOf(s)
-	return &office.Letters{Desk: d, Example: func(kind letters.Kind, language string) (office.ExampleLetter, error) {
+	return &admin.Letters{Desk: d, Example: func(kind letters.Kind, language string) (admin.ExampleLetter, error) {
 		l, _, err := letterExample{string(kind), language}.write(s.Config)
-		return office.ExampleLetter(l), err
+		return admin.ExampleLetter(l), err
 	}}, err
 }
 
 // withLetters opens the resources of a letters command.
 func (a *app) withLetters(ctx context.Context, open func(context.Context) (*session.Session, error),
-	do func(*session.Session, *office.Letters) error) error {
+	do func(*session.Session, *admin.Letters) error) error {
 	return a.with(ctx, open, func(s *session.Session) error {
 		l, err := lettersOf(s)
 		if err != nil {
@@ -99,7 +99,7 @@ that do not leave within five minutes wait for the next call. Two processes neve
 at the same time.`,
 		Example: "  payersync letters send",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withLetters(cmd.Context(), a.open, func(s *session.Session, l *office.Letters) error {
+			return a.withLetters(cmd.Context(), a.open, func(s *session.Session, l *admin.Letters) error {
 				l.Desk.Report = func(e letters.LetterEvent) {
 					a.Say("%s/%s: %s %s", show.Visible(e.Connection), show.Visible(e.SourceID), e.Kind, show.Visible(outcomeOf(e)))
 				}
@@ -231,10 +231,10 @@ func renewLinks(ctx context.Context, s *session.Session, old []state.RecordID) e
 		}
 	}
 	_, err := mandatesOf(s).Fetch(ctx,
-		office.Fetching{Payers: payers,
+		admin.Fetching{Payers: payers,
 			By: syncer.Operator{Name: "schedule", Reason: "their signing links are too old for the next letter"}})
 	switch {
-	case errors.Is(err, office.ErrNotAsked):
+	case errors.Is(err, admin.ErrNotAsked):
 		return nil // they wait for a person, with a finding
 	case err != nil && ctx.Err() == nil:
 		s.Log.WithError(err).Warn("old signing links were not fetched again; their letters wait")

@@ -12,8 +12,8 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
+	"payersync/connector/admin"
 	"payersync/connector/letters"
-	"payersync/connector/office"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -40,7 +40,7 @@ A letter that waits alone, because its recipient is doubtful or it begins anew a
 another mandate, needs --record.`,
 		Example: "  payersync letters approve\n  payersync letters approve --batch 1f0c66a9f3a1b2c4 --yes\n  payersync letters approve --record C0001 --reason 'two shops, one owner'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withLetters(cmd.Context(), a.openLedger, func(s *session.Session, l *office.Letters) error {
+			return a.withLetters(cmd.Context(), a.openLedger, func(s *session.Session, l *admin.Letters) error {
 				by := syncer.Operator{Name: actor(), Reason: reason}
 				switch {
 				case len(records) > 0 && batch != "":
@@ -60,7 +60,7 @@ another mandate, needs --record.`,
 	return c
 }
 
-func (a *app) approveLetters(ctx context.Context, l *office.Letters, batch string, yes bool, by syncer.Operator) error {
+func (a *app) approveLetters(ctx context.Context, l *admin.Letters, batch string, yes bool, by syncer.Operator) error {
 	p, err := l.Desk.Look(ctx)
 	if err != nil {
 		return err
@@ -99,12 +99,12 @@ func (a *app) approveLetters(ctx context.Context, l *office.Letters, batch strin
 }
 
 // printBatch prints letters, and the first of them in full: one of each kind first.
-func (a *app) printBatch(ctx context.Context, l *office.Letters, batch []letters.Next) error {
+func (a *app) printBatch(ctx context.Context, l *admin.Letters, batch []letters.Next) error {
 	if err := eachLetterRow(ctx, l, batch, func(r letterRow) error { return a.printLetterRow(r, true) }); err != nil ||
 		l.Desk.Settings.Templates == nil {
 		return err
 	}
-	for _, x := range office.Examples(batch) {
+	for _, x := range admin.Examples(batch) {
 		text, err := l.Text(ctx, x)
 		if err != nil {
 			return err
@@ -124,7 +124,7 @@ func inLines(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-func (a *app) approveAlone(ctx context.Context, s *session.Session, l *office.Letters, names []string,
+func (a *app) approveAlone(ctx context.Context, s *session.Session, l *admin.Letters, names []string,
 	connection string, yes bool, by syncer.Operator) error {
 	p, err := l.Desk.Look(ctx)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -50,8 +50,8 @@ The audit log keeps your name; addresses are kept as hashes.`,
 }
 
 func (a *app) noteBounce(ctx context.Context, s *session.Session, arg string, by syncer.Operator) error {
-	bounces := &office.Bounces{Ledger: s.Ledger}
-	if address := office.AddressOf(arg); address != "" {
+	bounces := &admin.Bounces{Ledger: s.Ledger}
+	if address := admin.AddressOf(arg); address != "" {
 		got, err := bounces.Address(ctx, address, by)
 		if err != nil {
 			return err
@@ -69,7 +69,7 @@ func (a *app) noteBounce(ctx context.Context, s *session.Session, arg string, by
 	}
 	got, err := bounces.Report(ctx, report, by)
 	err = errors.Join(err, report.Close())
-	if office.NoReport(err) {
+	if admin.NoReport(err) {
 		return usage.Errorf("cannot use the report: %v; if you know the address, name it: payersync letters bounced ADDRESS",
 			err)
 	}
@@ -79,7 +79,7 @@ func (a *app) noteBounce(ctx context.Context, s *session.Session, arg string, by
 	return a.showBounced(got)
 }
 
-func (a *app) showBounced(got office.Bounced) error {
+func (a *app) showBounced(got admin.Bounced) error {
 	return a.Answer(got, "%s\n", got.Words("payersync attention list"))
 }
 
@@ -88,8 +88,8 @@ func (a *app) reviveAddress(ctx context.Context, s *session.Session, arg string,
 		return usage.Errorf("noting that an address works after all needs a reason: --reason 'they repaired it'")
 	}
 	var err error
-	if address := office.AddressOf(arg); address != "" {
-		err = (&office.Bounces{Ledger: s.Ledger}).ReviveAddress(ctx, address, by)
+	if address := admin.AddressOf(arg); address != "" {
+		err = (&admin.Bounces{Ledger: s.Ledger}).ReviveAddress(ctx, address, by)
 	} else {
 		var p state.Payer
 		if p, err = onePayer(ctx, s, arg); err != nil {
@@ -97,16 +97,16 @@ func (a *app) reviveAddress(ctx context.Context, s *session.Session, arg string,
 		}
 		var sure bool
 		if _, sure, err = a.act(ctx, s,
-			office.Decision{Act: connector.ActResume, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}},
+			admin.Decision{Act: connector.ActResume, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}},
 			asksInWalk, by.Reason, false); err == nil && !sure {
 			return nil
 		}
 	}
 	switch {
-	case errors.Is(err, office.ErrNotBounced):
+	case errors.Is(err, admin.ErrNotBounced):
 		a.Say("No returned letters were noted for the address.")
 		return a.Result(map[string]string{"revived": arg})
-	case errors.Is(err, office.ErrNotWrittenTo):
+	case errors.Is(err, admin.ErrNotWrittenTo):
 		return fmt.Errorf("cannot take it back: %w; name the address itself", err)
 	case err != nil:
 		return err

@@ -14,8 +14,8 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector/admin"
 	"payersync/connector/letters"
-	"payersync/connector/office"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -177,7 +177,7 @@ func (a *app) lettersWordCmd(call, short, word, long, done string) *cobra.Comman
 		Example: "  payersync letters list --state unclear\n  payersync letters " + call + " 12",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withLetters(cmd.Context(), a.openLedger, func(s *session.Session, l *office.Letters) error {
+			return a.withLetters(cmd.Context(), a.openLedger, func(s *session.Session, l *admin.Letters) error {
 				letter, err := oneLetter(cmd.Context(), s, args[0])
 				if err != nil {
 					return err

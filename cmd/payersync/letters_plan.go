@@ -12,8 +12,8 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
+	"payersync/connector/admin"
 	"payersync/connector/letters"
-	"payersync/connector/office"
 )
 
 // letterRow is a payer with its next letter as `letters plan` prints it; its keys are public.
@@ -60,7 +60,7 @@ type letterBatch struct {
 }
 
 // letterPlanOf returns the plan's letters for display.
-func (a *app) letterPlanOf(ctx context.Context, l *office.Letters, p *letters.Plan, connection string,
+func (a *app) letterPlanOf(ctx context.Context, l *admin.Letters, p *letters.Plan, connection string,
 	which func(letters.Next) bool, limit int) (out letterPlan, more bool, err error) {
 	out = letterPlan{At: p.At, Opens: l.Desk.Opens(p), Holds: []letterHold{}, Paused: []string{},
 		Waits: letterBatch{Hash: p.Batch.Hash, Letters: len(p.Batch.Letters), Why: []string{}}, Count: map[letters.What]int{},
@@ -94,7 +94,7 @@ func (a *app) letterPlanOf(ctx context.Context, l *office.Letters, p *letters.Pl
 const lettersAtOnce = 500
 
 // eachLetterRow passes on the rows of letters, one by one.
-func eachLetterRow(ctx context.Context, l *office.Letters, shown []letters.Next, do func(letterRow) error) error {
+func eachLetterRow(ctx context.Context, l *admin.Letters, shown []letters.Next, do func(letterRow) error) error {
 	for some := range slices.Chunk(shown, lettersAtOnce) {
 		named, err := l.Named(ctx, some)
 		if err != nil {
@@ -126,7 +126,7 @@ letters do not leave. --all lists every payer with an unsigned mandate, with the
 reason why its next letter is not due. The command asks, changes and sends nothing.`,
 		Example: "  payersync letters plan\n  payersync letters plan --all --output json | jq '.why'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withLetters(cmd.Context(), a.openLedger, func(s *session.Session, l *office.Letters) error {
+			return a.withLetters(cmd.Context(), a.openLedger, func(s *session.Session, l *admin.Letters) error {
 				if err := s.Config.Has(connection); err != nil {
 					return err
 				}
@@ -160,7 +160,7 @@ reason why its next letter is not due. The command asks, changes and sends nothi
 	return c
 }
 
-func (a *app) printLetterPlan(ctx context.Context, l *office.Letters, p letterPlan) error {
+func (a *app) printLetterPlan(ctx context.Context, l *admin.Letters, p letterPlan) error {
 	if err := eachLetterRow(ctx, l, p.shown, func(r letterRow) error { return a.printLetterRow(r, false) }); err != nil {
 		return err
 	}
@@ -224,7 +224,7 @@ func (h letterHold) next() string {
 }
 
 // pausesOf lists the pauses of all letters, or of a connection's, that last until somebody takes it back.
-func pausesOf(ctx context.Context, l *office.Letters) (out []string, err error) {
+func pausesOf(ctx context.Context, l *admin.Letters) (out []string, err error) {
 	stops, err := l.Pauses(ctx)
 	for _, stop := range stops {
 		line, resume := "Letters "+ofConnection(stop.Connection)+" are paused", "payersync letters pause --undo"

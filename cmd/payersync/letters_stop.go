@@ -10,9 +10,9 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
+	"payersync/connector/admin"
 	"payersync/connector/letters"
 	"payersync/connector/mail"
-	"payersync/connector/office"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -30,7 +30,7 @@ letters resume. No letters pile up: payersync skips the missed steps.`,
 			if err != nil {
 				return err
 			}
-			return a.withLetters(cmd.Context(), a.openLedger, func(s *session.Session, l *office.Letters) error {
+			return a.withLetters(cmd.Context(), a.openLedger, func(s *session.Session, l *admin.Letters) error {
 				if err := s.Config.Has(connection); err != nil {
 					return err
 				}
@@ -87,7 +87,7 @@ func (a *app) lettersResumeCmd() *cobra.Command {
 		Short:   "Resume letters after a pause or a brake",
 		Example: "  payersync letters pause --undo\n  payersync letters pause --undo --connection acme",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withLetters(cmd.Context(), a.openLedger, func(s *session.Session, l *office.Letters) error {
+			return a.withLetters(cmd.Context(), a.openLedger, func(s *session.Session, l *admin.Letters) error {
 				if err := s.Config.Has(connection); err != nil {
 					return err
 				}
@@ -128,7 +128,7 @@ hash.`,
 			if err != nil {
 				return err
 			}
-			return a.withLetters(cmd.Context(), a.openLedger, func(s *session.Session, _ *office.Letters) error {
+			return a.withLetters(cmd.Context(), a.openLedger, func(s *session.Session, _ *admin.Letters) error {
 				if token := strings.TrimPrefix(args[0], "stop "); !undo {
 					said, err := s.Ledger.OptOut(cmd.Context(), token)
 					if err != nil || said.Known {
@@ -144,7 +144,7 @@ hash.`,
 				if address != "" && mail.CheckAddress(address) != nil {
 					return usage.Errorf("%q is no e-mail address, and no record: name one of the two", show.Visible(address))
 				}
-				of := office.Decision{Act: connector.ActStopLetters, Record: id, Address: address, Until: day}
+				of := admin.Decision{Act: connector.ActStopLetters, Record: id, Address: address, Until: day}
 				if undo {
 					of.Act = connector.ActAllowLetters
 				}
@@ -189,7 +189,7 @@ letters before you approve them.`,
 			if strings.TrimSpace(reason) == "" {
 				return usage.Errorf("going on takes a reason: --reason 'restored after the disk failed'")
 			}
-			return a.withLetters(cmd.Context(), a.openLedger, func(_ *session.Session, l *office.Letters) error {
+			return a.withLetters(cmd.Context(), a.openLedger, func(_ *session.Session, l *admin.Letters) error {
 				l.Desk.JournalLost = lost
 				n, err := l.Continue(cmd.Context(), syncer.Operator{Name: actor(), Reason: reason})
 				if errors.Is(err, letters.ErrBusy) {

@@ -7,7 +7,7 @@ import (
 
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/state"
 )
 
@@ -17,7 +17,7 @@ const mostNamed = 3
 // printAlike prints the first matches of a record about to get a customer of its own.
 func (a *app) printAlike(c state.Change, found []state.Lookalike) {
 	for _, k := range found[:min(mostNamed, len(found))] {
-		fmt.Fprintf(a.Out, "            note: %s\n", show.Visible(office.AlikeWords(c, k)))
+		fmt.Fprintf(a.Out, "            note: %s\n", show.Visible(admin.AlikeWords(c, k)))
 	}
 	if n := len(found) - mostNamed; n > 0 {
 		fmt.Fprintf(a.Out, "            note: %d more look like it\n", n)
@@ -37,7 +37,7 @@ func (a *app) tellApart(ctx context.Context, connection, record, other string, d
 	}
 	id := state.RecordID{Connection: c.Name, SourceID: record}
 	out, sure, err := a.act(ctx, s,
-		office.Decision{Act: connector.ActTellApart, Record: id, Other: state.RecordID{Connection: c.Name, SourceID: other}},
+		admin.Decision{Act: connector.ActTellApart, Record: id, Other: state.RecordID{Connection: c.Name, SourceID: other}},
 		asksAlways, d.reason, d.yes)
 	switch {
 	case errors.Is(err, state.ErrNoRecord), errors.Is(err, state.ErrSameRecord):

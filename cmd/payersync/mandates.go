@@ -13,8 +13,8 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
+	"payersync/connector/admin"
 	"payersync/connector/billing"
-	"payersync/connector/office"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -31,9 +31,9 @@ func (a *app) mandatesCmd() *cobra.Command {
 }
 
 // mandatesOf returns the acts on mandates.
-func mandatesOf(s *session.Session) *office.Mandates {
+func mandatesOf(s *session.Session) *admin.Mandates {
 	b := s.Config.Billing
-	return &office.Mandates{Ledger: s.Ledger, Syncer: s.Syncer, Billing: s.Billing, WhenCreated: b.Dialect.LinkWhenCreated,
+	return &admin.Mandates{Ledger: s.Ledger, Syncer: s.Syncer, Billing: s.Billing, WhenCreated: b.Dialect.LinkWhenCreated,
 		Valid: b.LinkValid.Length()}
 }
 
@@ -259,7 +259,7 @@ name.`,
 
 func (a *app) requestLink(ctx context.Context, s *session.Session, p state.Payer, reason string) error {
 	out, sure, err := a.act(ctx, s,
-		office.Decision{Act: connector.ActRequest, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}},
+		admin.Decision{Act: connector.ActRequest, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}},
 		asksInWalk, reason, false)
 	m := out.Mandate
 	switch {
@@ -292,10 +292,10 @@ the reason.`,
 			}
 			return a.withPayer(cmd.Context(), args[0], func(s *session.Session, p state.Payer) error {
 				_, sure, err := a.act(cmd.Context(), s,
-					office.Decision{Act: connector.ActCancel, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}},
+					admin.Decision{Act: connector.ActCancel, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}},
 					asksAtTerminal, reason, yes)
 				switch {
-				case errors.Is(err, office.ErrNoMandate):
+				case errors.Is(err, admin.ErrNoMandate):
 					return fmt.Errorf("cannot cancel: record %s has no mandate; payersync mandates list shows all mandates",
 						p.SourceID)
 				case err != nil:
@@ -345,11 +345,11 @@ func (a *app) reinstate(ctx context.Context, s *session.Session, p state.Payer, 
 		return usage.Mistake{Err: billing.ErrNoReinstate}
 	}
 	out, sure, err := a.act(ctx, s,
-		office.Decision{Act: connector.ActReinstate, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}},
+		admin.Decision{Act: connector.ActReinstate, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}},
 		asksAtTerminal, reason, yes)
 	status := out.Mandate.Status
 	switch {
-	case errors.Is(err, office.ErrNoMandate):
+	case errors.Is(err, admin.ErrNoMandate):
 		return fmt.Errorf("cannot reinstate: record %s has no mandate; payersync mandates list shows all mandates",
 			p.SourceID)
 	case errors.Is(err, syncer.ErrNotCancelled):

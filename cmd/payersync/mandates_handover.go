@@ -16,7 +16,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 )
 
 // spreadsheet is a program for opening a file, with its separator of columns.
@@ -37,7 +37,7 @@ func (s spreadsheet) separator() rune {
 }
 
 func (a *app) mandatesHandoverCmd() *cobra.Command {
-	var h office.Handover
+	var h admin.Handover
 	var older, sheet string
 	c := &cobra.Command{
 		Use:   "handover",
@@ -79,28 +79,28 @@ writes the plain values.`,
 	return asCSV(c)
 }
 
-func (a *app) handOver(ctx context.Context, s *session.Session, h office.Handover, sheet spreadsheet) error {
+func (a *app) handOver(ctx context.Context, s *session.Session, h admin.Handover, sheet spreadsheet) error {
 	if err := s.Config.Has(h.Connection); err != nil {
 		return err
 	}
 	h.Valid = s.Config.Billing.LinkValid.Length()
-	file, err := office.MakeHandover(ctx, s.Ledger, h, actor())
+	file, err := admin.MakeHandover(ctx, s.Ledger, h, actor())
 	if err != nil {
 		return err
 	}
 	defer a.tellMore(file.More, h.Limit)
 	if a.JSON() {
-		return file.Each(ctx, func(r office.HandoverRow) error { return show.JSON(a.Out, r) })
+		return file.Each(ctx, func(r admin.HandoverRow) error { return show.JSON(a.Out, r) })
 	}
 	out, err := show.NewMarkedSheet(a.Out, sheet.separator())
 	if err == nil {
-		err = out.Row(office.HandoverHeader)
+		err = out.Row(admin.HandoverHeader)
 	}
 	if err != nil {
 		return err
 	}
 	written := 0
-	if err := file.Each(ctx, func(r office.HandoverRow) error { written++; return out.Row(r.Cells()) }); err != nil {
+	if err := file.Each(ctx, func(r admin.HandoverRow) error { written++; return out.Row(r.Cells()) }); err != nil {
 		return err
 	}
 	if err := out.Close(); err != nil {
@@ -156,13 +156,13 @@ the other rows. The audit log keeps your name and the reason.`,
 }
 
 // sendingsOf returns the hand-overs in the arguments of mandates sent: a file, or payers.
-func sendingsOf(args []string, on time.Time) (sendings []office.Sending, problems []error, err error) {
+func sendingsOf(args []string, on time.Time) (sendings []admin.Sending, problems []error, err error) {
 	if len(args) == 1 {
 		f, err := os.Open(args[0])
 		switch {
 		case err == nil:
 			defer func() { err = errors.Join(err, f.Close()) }()
-			return office.ReadSendings(filepath.Base(args[0]), f, on)
+			return admin.ReadSendings(filepath.Base(args[0]), f, on)
 		case !errors.Is(err, fs.ErrNotExist) || strings.HasSuffix(args[0], ".csv") ||
 			strings.ContainsRune(args[0], filepath.Separator):
 			return nil, nil, fmt.Errorf("cannot read %s: %w; name the file of payersync mandates handover, or payers by their numbers", show.Visible(args[0]), errors.Unwrap(err))
@@ -172,13 +172,13 @@ func sendingsOf(args []string, on time.Time) (sendings []office.Sending, problem
 		return nil, nil, usage.Errorf("give the day of sending: --on 2026-11-20")
 	}
 	sendings = append(sendings,
-		connector.Map(args, func(id string) office.Sending { return office.Sending{Number: id, On: on} })...)
+		connector.Map(args, func(id string) admin.Sending { return admin.Sending{Number: id, On: on} })...)
 	return sendings, nil, nil
 }
 
-func (a *app) noteSent(ctx context.Context, s *session.Session, sendings []office.Sending, problems []error,
+func (a *app) noteSent(ctx context.Context, s *session.Session, sendings []admin.Sending, problems []error,
 	reason string) error {
-	r, err := office.NoteSent(ctx, s.Ledger, sendings, actor(), reason)
+	r, err := admin.NoteSent(ctx, s.Ledger, sendings, actor(), reason)
 	if err != nil {
 		return err
 	}

@@ -12,13 +12,13 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
 
 func (a *app) mandatesLinksCmd() *cobra.Command {
-	var which office.Links
+	var which admin.Links
 	var lost, yes bool
 	var older string
 	c := &cobra.Command{
@@ -70,14 +70,14 @@ again: it goes on with the rest. The audit log keeps your name.`,
 }
 
 // chooseLinks returns the payers whose signing link may be requested again.
-func (a *app) chooseLinks(ctx context.Context, acts *office.Mandates, payers []state.Payer, yes bool) ([]state.Payer,
+func (a *app) chooseLinks(ctx context.Context, acts *admin.Mandates, payers []state.Payer, yes bool) ([]state.Payer,
 	error) {
 	asks := acts.Asks(len(payers))
 	n := connector.Plural(len(payers), "payer")
 	switch {
-	case asks == office.AskNothing:
+	case asks == admin.AskNothing:
 		return payers, nil
-	case asks == office.AskOnce:
+	case asks == admin.AskOnce:
 		sure, err := a.Confirms(ctx, yes, fmt.Sprintf("the signing links of %s would be requested again", n),
 			fmt.Sprintf("Ask again for the signing links of %s?", n))
 		if err != nil || !sure {
@@ -101,10 +101,10 @@ func (a *app) chooseLinks(ctx context.Context, acts *office.Mandates, payers []s
 }
 
 // fetchLinks requests the signing links of the payers from chooseLinks.
-func (a *app) fetchLinks(ctx context.Context, acts *office.Mandates, payers []state.Payer) error {
+func (a *app) fetchLinks(ctx context.Context, acts *admin.Mandates, payers []state.Payer) error {
 	progress := show.NewProgress(a.ErrOut, a.now)
 	defer progress.End()
-	r, ended := acts.Fetch(ctx, office.Fetching{
+	r, ended := acts.Fetch(ctx, admin.Fetching{
 		Payers: payers, Said: true, By: syncer.Operator{Name: actor()}, Progress: progress.Show,
 		Failed: func(sourceID string, err error) {
 			a.report(fmt.Errorf("%s: cannot fetch the signing link: %w", show.Visible(sourceID), err))
@@ -119,7 +119,7 @@ func (a *app) fetchLinks(ctx context.Context, acts *office.Mandates, payers []st
 	return nil
 }
 
-func (a *app) showLinks(r office.Fetched) error {
+func (a *app) showLinks(r admin.Fetched) error {
 	if a.JSON() {
 		return show.JSON(a.Out, r)
 	}

@@ -14,7 +14,7 @@ import (
 	"payersync/connector"
 	"payersync/connector/accounting/quickbooks"
 	"payersync/connector/accounting/xero"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/reconcile"
 	"payersync/connector/syncer"
 	"payersync/mapping"
@@ -111,8 +111,8 @@ func (a *app) stored(ctx context.Context, s *session.Session, c config.Connectio
 }
 
 // mappingsOf returns the pages' service for the mappings of a session.
-func (a *app) mappingsOf(s *session.Session, kept *office.Tallies) *office.Mappings {
-	m := &office.Mappings{
+func (a *app) mappingsOf(s *session.Session, kept *admin.Tallies) *admin.Mappings {
+	m := &admin.Mappings{
 		Ledger: s.Ledger, Read: session.ReadMapping, Tally: kept,
 		Syncer: &syncer.Syncer{Ledger: s.Ledger,
 			Reconciler: &reconcile.Reconciler{Ledger: s.Ledger, Lookup: s.Config.LookupLimits()},
@@ -132,7 +132,7 @@ func (a *app) mappingsOf(s *session.Session, kept *office.Tallies) *office.Mappi
 		m.Elsewhere = errors.New("the database keeps the account's files, and payersync accounts apply changes them")
 	}
 	for _, c := range s.Config.Connections {
-		m.Files = append(m.Files, office.MappingFile{Connection: c.Name, Path: c.Mapping})
+		m.Files = append(m.Files, admin.MappingFile{Connection: c.Name, Path: c.Mapping})
 	}
 	return m
 }
@@ -169,7 +169,7 @@ func (a *app) nothingStored(c config.Connection) {
 }
 
 // privacy says how personal values are shown in a terminal.
-type privacy struct{ office.Privacy }
+type privacy struct{ admin.Privacy }
 
 func (p *privacy) flag(c *cobra.Command) {
 	p.Clean = show.Visible
@@ -190,7 +190,7 @@ func (p privacy) quoted(path, value string) string {
 	switch {
 	case value == "":
 		return "blank"
-	case p.Whole && text != office.NotShown:
+	case p.Whole && text != admin.NotShown:
 		return fmt.Sprintf("%q", text)
 	}
 	return text

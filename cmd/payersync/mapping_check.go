@@ -13,7 +13,7 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/syncer"
 	"payersync/mapping"
 	"payersync/mapping/strict"
@@ -56,7 +56,7 @@ type mappingReport struct {
 	Records    int              `json:"records"`
 	Rules      []ruleReport     `json:"rules"`
 	NotSent    int              `json:"not_sent"` // customers with values the service has no place for
-	office.Quality
+	admin.Quality
 }
 
 type mappingMistake struct {
@@ -103,7 +103,7 @@ func (a *app) checkMapping(ctx context.Context, s *session.Session, c config.Con
 		if err := checkRules(ctx, s, conn, &r); err != nil {
 			return exitFailed, err
 		}
-		found, err := office.Covered(ctx, s.Syncer, conn)
+		found, err := admin.Covered(ctx, s.Syncer, conn)
 		if err != nil {
 			return exitFailed, err
 		}

@@ -10,7 +10,7 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/mapping"
 )
 
@@ -45,7 +45,7 @@ type coverageReport struct {
 	Rules        []mapping.RuleCoverage `json:"rules"`
 	NeverFired   []string               `json:"never_fired"`
 	UnusedFields []string               `json:"unused_fields"`
-	office.Quality
+	admin.Quality
 }
 
 func (a *app) coverage(ctx context.Context, s *session.Session, c config.Connection, p privacy) (int, error) {
@@ -53,7 +53,7 @@ func (a *app) coverage(ctx context.Context, s *session.Session, c config.Connect
 	if err != nil {
 		return exitFailed, err
 	}
-	found, err := office.Covered(ctx, s.Syncer, conn)
+	found, err := admin.Covered(ctx, s.Syncer, conn)
 	if err != nil {
 		return exitFailed, err
 	}

@@ -11,7 +11,7 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/syncer"
 	"payersync/mapping"
 )
@@ -39,10 +39,10 @@ many records are shown in full, because conditions use them.`,
 
 // fieldsReport is the output of `mapping fields --output json` for a connection.
 type fieldsReport struct {
-	Connection string               `json:"connection"`
-	Records    int                  `json:"records"`
-	Fields     []office.SourceField `json:"fields"`
-	Functions  []string             `json:"functions"` // how each is called
+	Connection string              `json:"connection"`
+	Records    int                 `json:"records"`
+	Fields     []admin.SourceField `json:"fields"`
+	Functions  []string            `json:"functions"` // how each is called
 }
 
 func (a *app) fields(ctx context.Context, s *session.Session, c config.Connection, p privacy) error {

@@ -13,7 +13,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -73,18 +73,18 @@ func (a *app) preview(ctx context.Context, s *session.Session, c config.Connecti
 		return fmt.Errorf("cannot preview %q: no stored record of %s has this source id; payersync payers list shows them",
 			args.sourceID, c.Name)
 	}
-	unasked := office.ExplainUnasked(p.NotAsked, map[string]string{p.Mapping: string(conn.Mapping.Text())},
+	unasked := admin.ExplainUnasked(p.NotAsked, map[string]string{p.Mapping: string(conn.Mapping.Text())},
 		func(string) string { return c.Mapping })
 	if a.JSON() {
 		return show.JSON(a.Out, struct {
 			syncer.Preview
-			NotAsked []office.NotAsked `json:"not_asked"`
+			NotAsked []admin.NotAsked `json:"not_asked"`
 		}{args.Preview(p), unasked})
 	}
 	return a.printPreview(p, unasked, args)
 }
 
-func (a *app) printPreview(p syncer.Preview, unasked []office.NotAsked, args previewArgs) error {
+func (a *app) printPreview(p syncer.Preview, unasked []admin.NotAsked, args previewArgs) error {
 	fmt.Fprintf(a.Out, "%s: %s\n%s\n", p.Connection, blastRadius(p), verdictOf(p))
 	if args.sourceID == "" {
 		if err := connector.Each(unasked, a.printUnasked); err != nil {

@@ -6,11 +6,11 @@ import (
 
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 )
 
 // printQuality prints notes: nothing of it holds a record back.
-func (a *app) printQuality(connection string, q office.Quality, p privacy) {
+func (a *app) printQuality(connection string, q admin.Quality, p privacy) {
 	for _, m := range q.NotUnderstood {
 		a.Hanging("note  ", fmt.Sprintf("%s: %s: %d not understood%s%s", connection, m.Path, m.Count, m.By(), told(m, p)))
 		a.Hanging("        ", show.Sentence(m.Next))
@@ -24,7 +24,7 @@ func (a *app) printQuality(connection string, q office.Quality, p privacy) {
 }
 
 // told lists the values of a misreading, and counts the unlisted ones.
-func told(m office.Misread, p privacy) string {
+func told(m admin.Misread, p privacy) string {
 	var values []string
 	for _, v := range m.Values {
 		text := fmt.Sprintf("%s ×%d", v.Value, v.Count)
@@ -47,7 +47,7 @@ func told(m office.Misread, p privacy) string {
 }
 
 // printShared lists the payers with the same name or address.
-func (a *app) printShared(connection string, s office.Shared) {
+func (a *app) printShared(connection string, s admin.Shared) {
 	const most = 5
 	what := map[string]string{"name": "name", "email": "e-mail address"}[s.Field]
 	var groups []string

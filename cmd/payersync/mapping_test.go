@@ -16,7 +16,7 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -278,7 +278,7 @@ func TestBankDetailsInTheExternalDataAreNotShown(t *testing.T) {
 		w.expect(exitDone, "sync")
 		for _, output := range []string{"table", "json"} {
 			told := w.expect(exitDone, "payers", "show", "A1", "--show-values", "--output", output).out
-			if !strings.Contains(told, office.NotShown) || !strings.Contains(told, "ann@example.org") ||
+			if !strings.Contains(told, admin.NotShown) || !strings.Contains(told, "ann@example.org") ||
 				strings.Contains(told, "NWBK") || strings.Contains(told, "BARC") {
 				t.Errorf("told as %s:\n%s", output, told)
 			}
@@ -348,4 +348,4 @@ func TestMappingCommandsAskNoDatabaseServerOnceARunHasMetIt(t *testing.T) {
 	}
 }
 
-func hashOf(text []byte) string { return office.HashOfMapping(text) }
+func hashOf(text []byte) string { return admin.HashOfMapping(text) }

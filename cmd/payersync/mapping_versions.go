@@ -17,7 +17,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/state"
 )
 
@@ -69,7 +69,7 @@ func (a *app) history(ctx context.Context, s *session.Session, c config.Connecti
 	r := historyReport{Connection: c.Name, File: c.Mapping, Versions: versions}
 	data, unreadable := session.ReadMapping(c.Mapping)
 	if unreadable == nil {
-		r.FileHash = office.HashOfMapping(data)
+		r.FileHash = admin.HashOfMapping(data)
 	}
 	if a.JSON() {
 		return show.JSON(a.Out, r)
@@ -260,7 +260,7 @@ func (a *app) rollback(ctx context.Context, s *session.Session, prefix string, n
 		return err
 	}
 	r := rollbackReport{File: path, Mapping: v.Hash}
-	if r.Kept, err = office.ReplaceMapping(ctx, s.Ledger, path, office.MappingChange{
+	if r.Kept, err = admin.ReplaceMapping(ctx, s.Ledger, path, admin.MappingChange{
 		Text: v.Text, Limit: session.MaxMapping, Keep: true,
 		Entry: state.Entry{Actor: actor(), Action: "roll back mapping", Subject: v.Hash},
 	}); err != nil {

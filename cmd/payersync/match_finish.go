@@ -10,7 +10,7 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -55,7 +55,7 @@ type matchingReport struct {
 }
 
 func (a *app) finishMatching(ctx context.Context, s *session.Session, connection string, d decision) error {
-	stops, err := office.Stops(ctx, s.Ledger, []string{connection})
+	stops, err := admin.Stops(ctx, s.Ledger, []string{connection})
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (a *app) finishMatching(ctx context.Context, s *session.Session, connection
 		a.Say("Nothing was changed.")
 		return nil
 	}
-	news, err := office.FinishMatching(ctx, s.Ledger, connection, syncer.Operator{Name: actor(), Reason: d.reason})
+	news, err := admin.FinishMatching(ctx, s.Ledger, connection, syncer.Operator{Name: actor(), Reason: d.reason})
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (a *app) finishMatching(ctx context.Context, s *session.Session, connection
 }
 
 func (a *app) reopenMatching(ctx context.Context, s *session.Session, connection string, d decision) error {
-	err := office.ReopenMatching(ctx, s.Ledger, connection, syncer.Operator{Name: actor(), Reason: d.reason})
+	err := admin.ReopenMatching(ctx, s.Ledger, connection, syncer.Operator{Name: actor(), Reason: d.reason})
 	if errors.Is(err, state.ErrMatchingOpen) {
 		return fmt.Errorf("cannot take it back: %w", err)
 	}
@@ -113,7 +113,7 @@ func (a *app) reopenMatching(ctx context.Context, s *session.Session, connection
 // printMatching prints the progress of matching, and the remaining obstacles to creates.
 func (a *app) printMatching(ctx context.Context, s *session.Session, r matchingReport, says string) error {
 	var err error
-	if r.Stops, err = office.Stops(ctx, s.Ledger, []string{r.Connection}); err != nil {
+	if r.Stops, err = admin.Stops(ctx, s.Ledger, []string{r.Connection}); err != nil {
 		return err
 	}
 	if a.JSON() {
@@ -131,7 +131,7 @@ func (a *app) printMatching(ctx context.Context, s *session.Session, r matchingR
 
 // sayStops says why a connection creates no customers yet.
 func (a *app) sayStops(ctx context.Context, s *session.Session, connection string) error {
-	stops, err := office.Stops(ctx, s.Ledger, []string{connection})
+	stops, err := admin.Stops(ctx, s.Ledger, []string{connection})
 	for _, stop := range stops {
 		a.Say("%s", stop.Text())
 	}

@@ -7,31 +7,31 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
+	"payersync/connector/admin"
 	"payersync/connector/condition"
-	"payersync/connector/office"
 	"payersync/connector/standing"
 )
 
 // needLine is a line of the list of what needs somebody, with the commands that list its items, or end its cause. Its
 // keys are public.
 type needLine struct {
-	office.Line
+	admin.Line
 	Commands []string `json:"commands"`
 }
 
 // needLines returns the list of what needs somebody.
-func needLines(count *office.Count, found []condition.Condition, s *session.Session) []needLine {
+func needLines(count *admin.Count, found []condition.Condition, s *session.Session) []needLine {
 	lines := count.List(found, func(connection string) bool { return s.Config.Has(connection) == nil })
-	return connector.Map(lines, func(l office.Line) needLine { return needLine{l, needCommands(l)} })
+	return connector.Map(lines, func(l admin.Line) needLine { return needLine{l, needCommands(l)} })
 }
 
 // readNeeds reads the ledger, and returns the list of what needs somebody.
 func (a *app) readNeeds(ctx context.Context, s *session.Session) ([]needLine, error) {
-	count, err := office.CountNow(ctx, s.Ledger, s.Config.Billing.LinkValid.Length())
+	count, err := admin.CountNow(ctx, s.Ledger, s.Config.Billing.LinkValid.Length())
 	if err != nil {
 		return nil, err
 	}
-	found, err := condition.Look(ctx, s.Ledger, a.expected(s), office.ListedConditions...)
+	found, err := condition.Look(ctx, s.Ledger, a.expected(s), admin.ListedConditions...)
 	return needLines(count, found, s), err
 }
 
@@ -42,16 +42,16 @@ var taskCommands = map[string]string{
 }
 
 // needCommands returns the commands that list exactly the items of a line, or end its cause.
-func needCommands(l office.Line) (commands []string) {
+func needCommands(l admin.Line) (commands []string) {
 	switch l.Kind {
-	case office.KindPayer:
+	case admin.KindPayer:
 		commands = []string{"payersync report --task " + l.Subject}
 		if ends := taskCommands[l.Subject]; ends != "" {
 			commands = append(commands, ends)
 		}
-	case office.KindPlan:
+	case admin.KindPlan:
 		commands = []string{"payersync plan list"}
-	case office.KindFinding, office.KindMatch, office.KindDelivery:
+	case admin.KindFinding, admin.KindMatch, admin.KindDelivery:
 		commands = []string{"payersync attention list --reason " + l.Subject}
 	}
 	for _, c := range l.Conditions {
@@ -79,7 +79,7 @@ func (a *app) printNeed(l needLine) {
 	if l.Urgent {
 		mark = "!"
 	}
-	if l.Kind == office.KindCondition {
+	if l.Kind == admin.KindCondition {
 		number = ""
 	}
 	if !l.Since.IsZero() {

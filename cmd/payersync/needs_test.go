@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"payersync/connector"
+	"payersync/connector/admin"
 	"payersync/connector/letters"
 	"payersync/connector/mail"
 	"payersync/connector/mail/mailtest"
-	"payersync/connector/office"
 	"payersync/connector/pages"
 	"payersync/state"
 )
@@ -77,7 +77,7 @@ func TestStatusAndTheOverviewShowTheSameListAndEachLineOpensExactlyItsItems(t *t
 	s := needsEverything(t)
 	status := decode[struct{ List []needLine }](t, s.do([]string{"status", "--output", "json"}, exitDone))
 	terminal := s.do([]string{"status"}, exitDone).out
-	kinds := map[office.ItemKind]bool{}
+	kinds := map[admin.ItemKind]bool{}
 	at := 0
 	for _, l := range status.List {
 		kinds[l.Kind] = true
@@ -90,8 +90,8 @@ func TestStatusAndTheOverviewShowTheSameListAndEachLineOpensExactlyItsItems(t *t
 			t.Errorf("%s counts %d, and %q lists %d", l.Title, l.Count, l.Commands[0], n)
 		}
 	}
-	for _, kind := range []office.ItemKind{office.KindCondition, office.KindMatch, office.KindPlan, office.KindFinding,
-		office.KindPayer, office.KindLetter, office.KindWriteback, office.KindDelivery} {
+	for _, kind := range []admin.ItemKind{admin.KindCondition, admin.KindMatch, admin.KindPlan, admin.KindFinding,
+		admin.KindPayer, admin.KindLetter, admin.KindWriteback, admin.KindDelivery} {
 		if !kinds[kind] {
 			t.Errorf("the list has no %s:\n%s", kind, terminal)
 		}
@@ -108,7 +108,7 @@ func TestStatusAndTheOverviewShowTheSameListAndEachLineOpensExactlyItsItems(t *t
 		}
 		for i, l := range status.List {
 			number := strconv.Itoa(l.Count)
-			if l.Kind == office.KindCondition {
+			if l.Kind == admin.KindCondition {
 				number = "!"
 			}
 			if got := shown[i]; got[1] != number || html.UnescapeString(got[3]) != l.Title {
@@ -130,16 +130,16 @@ func TestStatusAndTheOverviewShowTheSameListAndEachLineOpensExactlyItsItems(t *t
 // counted returns how many items the first command of a line lists; -1 for a condition.
 func (s *stage) counted(l needLine) int {
 	s.t.Helper()
-	if l.Kind == office.KindCondition {
+	if l.Kind == admin.KindCondition {
 		return -1
 	}
 	r := s.do(append(strings.Fields(l.Commands[0])[1:], "--output", "json"), exitDone)
 	switch l.Kind {
-	case office.KindPayer:
+	case admin.KindPayer:
 		return len(decode[struct{ Rows []json.RawMessage }](s.t, r).Rows)
-	case office.KindLetter:
+	case admin.KindLetter:
 		return decode[struct{ Count map[letters.What]int }](s.t, r).Count[letters.Waits]
-	case office.KindWriteback:
+	case admin.KindWriteback:
 		return decode[struct{ Waiting int }](s.t, r).Waiting
 	}
 	return len(decodeLines[json.RawMessage](s.t, r))

@@ -18,8 +18,8 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
+	"payersync/connector/admin"
 	"payersync/connector/condition"
-	"payersync/connector/office"
 	"payersync/connector/pages"
 	"payersync/connector/server"
 	"payersync/connector/syncer"
@@ -67,7 +67,7 @@ limits of a user apply to links to the pages, too.`,
 			if strings.TrimSpace(user.Name) == "" {
 				return usage.Errorf("--user is blank; give the name of the acting person")
 			}
-			if _, err := office.NewUserName(user.Name); errors.Is(err, office.ErrReservedName) && user.Name != actor() {
+			if _, err := admin.NewUserName(user.Name); errors.Is(err, admin.ErrReservedName) && user.Name != actor() {
 				return usage.Errorf("no link to the pages was made: %w; give the name of the person", err)
 			}
 			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
@@ -124,15 +124,15 @@ func adminAddress(s *session.Session) (string, error) {
 
 // behindPages is the background work of the pages, whatever configuration is in force.
 type behindPages struct {
-	lists     *office.Lists // its names stay in memory
-	standings *office.Standings
-	letters   *office.Letters // of the configuration in force
-	fetcher   *office.Fetcher
-	ahead     *office.Ahead   // customers read for comparison
-	board     *office.Board   // the records similar to existing customers
-	starter   *office.Starter // of requested runs
-	nudge     func()          // told when a delivery waits to be read
-	tallies   *office.Tallies // of mappings over all records
+	lists     *admin.Lists // its names stay in memory
+	standings *admin.Standings
+	letters   *admin.Letters // of the configuration in force
+	fetcher   *admin.Fetcher
+	ahead     *admin.Ahead   // customers read for comparison
+	board     *admin.Board   // the records similar to existing customers
+	starter   *admin.Starter // of requested runs
+	nudge     func()         // told when a delivery waits to be read
+	tallies   *admin.Tallies // of mappings over all records
 	door      *pages.Door
 }
 
@@ -140,10 +140,10 @@ type behindPages struct {
 // in force.
 func newBehindPages(ledger *state.Ledger, inForce func() *session.Session, by func() runner) *behindPages {
 	return &behindPages{
-		lists: &office.Lists{Ledger: ledger}, standings: &office.Standings{Ledger: ledger}, fetcher: &office.Fetcher{},
-		ahead: &office.Ahead{}, board: &office.Board{}, door: pages.NewDoor(ledger),
+		lists: &admin.Lists{Ledger: ledger}, standings: &admin.Standings{Ledger: ledger}, fetcher: &admin.Fetcher{},
+		ahead: &admin.Ahead{}, board: &admin.Board{}, door: pages.NewDoor(ledger),
 		starter: newStarter(ledger, inForce, by), nudge: func() { by().Nudge() },
-		tallies: &office.Tallies{},
+		tallies: &admin.Tallies{},
 	}
 }
 
@@ -193,22 +193,22 @@ func (a *app) pagesOf(s *session.Session, behind *behindPages, adjust func(*page
 	}
 	deliveries := deliveriesOf(s)
 	if s.Config.Billing.Webhook != nil {
-		deliveries.Try = func(ctx context.Context) (office.Tested, error) { return a.tryPublicAddress(ctx, s) }
+		deliveries.Try = func(ctx context.Context) (admin.Tested, error) { return a.tryPublicAddress(ctx, s) }
 		deliveries.Subscribe = subscribeOnPages(s)
 	}
 	cfg := pages.Config{
 		Ledger: s.Ledger, Lists: behind.lists, Connections: names,
 		Expected: func() condition.Expected { return a.expected(s) }, Deliveries: deliveries, Nudge: behind.nudge,
 		Attention: a.attentionOf(s), Mappings: a.mappingsOf(s, behind.tallies),
-		Matches: &office.Matches{Ledger: s.Ledger, Syncer: s.Syncer, Connections: names, Ahead: behind.ahead,
+		Matches: &admin.Matches{Ledger: s.Ledger, Syncer: s.Syncer, Connections: names, Ahead: behind.ahead,
 			Board: behind.board, Stored: func(ctx context.Context, connection string) (syncer.Connection, error) {
 				return a.storedAs(ctx, s, connection)
 			}},
 		Writebacks: writebacksOf(s),
 		Moves:      a.movesOf(s),
-		Mandates:   mandatesOf(s), Explain: func(ctx context.Context, connection string) (office.Explainer, error) {
+		Mandates:   mandatesOf(s), Explain: func(ctx context.Context, connection string) (admin.Explainer, error) {
 			m, err := a.mappingOf(ctx, s, connection)
-			return office.Explainer{Mapping: m, NotSent: s.Config.Billing.Dialect.NotCarried}, err
+			return admin.Explainer{Mapping: m, NotSent: s.Config.Billing.Dialect.NotCarried}, err
 		},
 		Jobs: func(ctx context.Context) (jobs []pages.JobTimes, err error) {
 			rows, err := a.jobRows(ctx, s)
@@ -294,13 +294,13 @@ func (a *app) showPages(ctx context.Context, s *session.Session, address string)
 
 // newStarter returns the starter of runs requested on the pages: a worker executes them, with the session in
 // force.
-func newStarter(ledger *state.Ledger, inForce func() *session.Session, by func() runner) *office.Starter {
-	return &office.Starter{
+func newStarter(ledger *state.Ledger, inForce func() *session.Session, by func() runner) *admin.Starter {
+	return &admin.Starter{
 		Ledger: ledger,
 		Go: func(connection string, work func(context.Context) error) error {
 			err := by().Now(syncJob(connection), work)
 			if errors.Is(err, worker.ErrBusy) {
-				return &office.RunAtWork{Connection: connection}
+				return &admin.RunAtWork{Connection: connection}
 			}
 			return err
 		},

@@ -14,7 +14,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/pages"
 	"payersync/state"
 )
@@ -117,8 +117,8 @@ another password with it, and all earlier logins end; role and limits stay.`,
 				if err != nil {
 					return err
 				}
-				path, err := office.Users{Ledger: s.Ledger}.Invite(cmd.Context(), args[0], as, to, actor())
-				if errors.Is(err, office.ErrUserName) {
+				path, err := admin.Users{Ledger: s.Ledger}.Invite(cmd.Context(), args[0], as, to, actor())
+				if errors.Is(err, admin.ErrUserName) {
 					return usage.Errorf("cannot invite %q: %w; choose another name, an e-mail address will do", args[0], err)
 				}
 				if err != nil {
@@ -170,7 +170,7 @@ connections; a limited admin does not manage users.`,
 				if err != nil {
 					return err
 				}
-				return a.changeUserOf(s, args[0], func(u office.Users, name string) error {
+				return a.changeUserOf(s, args[0], func(u admin.Users, name string) error {
 					return u.Limit(cmd.Context(), name, to, actor(), evenLast)
 				}, said)
 			})
@@ -195,7 +195,7 @@ func (a *app) usersRoleCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.changeUser(cmd, args[0], func(u office.Users, name string) error {
+			return a.changeUser(cmd, args[0], func(u admin.Users, name string) error {
 				return u.SetRole(cmd.Context(), name, role, actor(), evenLast)
 			}, "has the role "+role+" now; all logins of that person have ended.")
 		},
@@ -213,7 +213,7 @@ func (a *app) usersRemoveCmd() *cobra.Command {
 		Example: "  payersync pages users remove anna",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.changeUser(cmd, args[0], func(u office.Users, name string) error {
+			return a.changeUser(cmd, args[0], func(u admin.Users, name string) error {
 				return u.Remove(cmd.Context(), name, actor(), evenLast)
 			}, "is no user any more; all logins of that person have ended.")
 		},
@@ -223,20 +223,20 @@ func (a *app) usersRemoveCmd() *cobra.Command {
 }
 
 // changeUser changes a user, and reports it.
-func (a *app) changeUser(cmd *cobra.Command, typed string, do func(office.Users, string) error, said string) error {
+func (a *app) changeUser(cmd *cobra.Command, typed string, do func(admin.Users, string) error, said string) error {
 	return a.with(cmd.Context(), a.openLedger,
 		func(s *session.Session) error { return a.changeUserOf(s, typed, do, said) })
 }
 
-func (a *app) changeUserOf(s *session.Session, typed string, do func(office.Users, string) error, said string) error {
-	name, err := office.UserName(typed)
+func (a *app) changeUserOf(s *session.Session, typed string, do func(admin.Users, string) error, said string) error {
+	name, err := admin.UserName(typed)
 	if err == nil {
-		err = do(office.Users{Ledger: s.Ledger}, name)
+		err = do(admin.Users{Ledger: s.Ledger}, name)
 	}
 	switch {
-	case errors.Is(err, office.ErrNoUser), errors.Is(err, office.ErrUserName):
+	case errors.Is(err, admin.ErrNoUser), errors.Is(err, admin.ErrUserName):
 		return usage.Errorf("there is no user %q, so nothing was changed; payersync pages users names them", typed)
-	case errors.Is(err, office.ErrLastAdmin):
+	case errors.Is(err, admin.ErrLastAdmin):
 		return usage.Errorf("nothing was changed: %w, so nobody could manage users on the pages; first give another user the role, or add --even-last", err)
 	case err == nil:
 		a.Say("%s %s", name, said)

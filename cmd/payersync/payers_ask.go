@@ -11,7 +11,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/state"
 )
 
@@ -73,7 +73,7 @@ type askReport struct {
 
 func (a *app) decideAsking(ctx context.Context, s *session.Session, r state.RecordID, act connector.Act,
 	reason string) error {
-	out, sure, err := a.act(ctx, s, office.Decision{Act: act, Record: r}, asksInWalk, reason, false)
+	out, sure, err := a.act(ctx, s, admin.Decision{Act: act, Record: r}, asksInWalk, reason, false)
 	id := show.Visible(r.SourceID)
 	switch {
 	case errors.Is(err, state.ErrNoRecord):

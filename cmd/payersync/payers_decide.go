@@ -15,8 +15,8 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
+	"payersync/connector/admin"
 	"payersync/connector/match"
-	"payersync/connector/office"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -96,7 +96,7 @@ func (a *app) different(ctx context.Context, args []string, f differentFlags) er
 			return a.keepCustomer(ctx, s, p, f.decision)
 		}
 		proposal, err := a.attentionOf(s).Propose(ctx,
-			office.Decision{Act: connector.ActUnlink, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}})
+			admin.Decision{Act: connector.ActUnlink, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}})
 		if err != nil {
 			return notUndone("unlink the customer of "+show.Visible(p.SourceID), err)
 		}
@@ -293,9 +293,9 @@ func (a *app) rejectOne(ctx context.Context, s *session.Session, r *review, p pa
 		return a.printDecided(decisionReport{Before: 1}, r.conn.Name, false)
 	}
 	_, sure, err := a.act(ctx, s,
-		office.Decision{Act: connector.ActReject, Record: state.RecordID{Connection: r.conn.Name, SourceID: p.record},
+		admin.Decision{Act: connector.ActReject, Record: state.RecordID{Connection: r.conn.Name, SourceID: p.record},
 			Customer: p.customer}, asksAlways, d.reason, d.yes)
-	if not := (*office.PairNotSaid)(nil); errors.As(err, &not) {
+	if not := (*admin.PairNotSaid)(nil); errors.As(err, &not) {
 		return fmt.Errorf("cannot reject %s, so nothing was decided: %w", show.Visible(not.String()), not.Err)
 	}
 	if err != nil || !sure {
@@ -380,13 +380,13 @@ func (a *app) decide(ctx context.Context, s *session.Session, r *review, said []
 			return nil
 		}
 	}
-	var words []office.PairWord
+	var words []admin.PairWord
 	for _, w := range fresh {
-		words = append(words, office.PairWord{SourceID: w.record, BillingID: w.customer, Says: w.says})
+		words = append(words, admin.PairWord{SourceID: w.record, BillingID: w.customer, Says: w.says})
 	}
-	if err := office.SayOfPairs(ctx, s.Ledger, r.conn.Name, words,
+	if err := admin.SayOfPairs(ctx, s.Ledger, r.conn.Name, words,
 		syncer.Operator{Name: actor(), Reason: d.reason}); err != nil {
-		var not *office.PairNotSaid
+		var not *admin.PairNotSaid
 		if errors.As(err, &not) {
 			return fmt.Errorf("cannot %s %s, so nothing was decided: %w", not.Says, show.Visible(not.String()), not.Err)
 		}

@@ -11,7 +11,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -154,7 +154,7 @@ type wayOut struct {
 	act    connector.Act
 	name   string
 	done   string
-	adjust func(*office.Decision) error // applies the flags; may be nil
+	adjust func(*admin.Decision) error // applies the flags; may be nil
 }
 
 // driftWay makes the command of a way out.
@@ -167,7 +167,7 @@ func (a *app) driftWay(c *cobra.Command, way wayOut) *cobra.Command {
 			return usage.Errorf("%s takes a reason: --reason 'renamed in March'", cmd.CommandPath())
 		}
 		return a.withPayer(cmd.Context(), args[0], func(s *session.Session, p state.Payer) error {
-			d := office.Decision{Act: way.act, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}}
+			d := admin.Decision{Act: way.act, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}}
 			if way.adjust != nil {
 				if err := way.adjust(&d); err != nil {
 					return fmt.Errorf("nothing was noted of %s: %w", show.Visible(p.SourceID), err)
@@ -210,7 +210,7 @@ field another value. It then plans this change as usual. Nothing is sent.`,
 	c.Flags().StringArrayVar(&fields, "field", nil, "only this field, as payers drift names it; may be given again")
 	return a.driftWay(c, wayOut{
 		connector.ActTakeTheirs, "take", "Theirs is kept until our value changes. Nothing was sent.",
-		func(d *office.Decision) error {
+		func(d *admin.Decision) error {
 			d.Fields = fields
 			return nil
 		},
@@ -243,7 +243,7 @@ drift send takes it back. To decide for all payers, use own in the mapping file.
 	return a.driftWay(c, wayOut{
 		connector.ActIgnore, "ignore",
 		"It is left to the billing service from now on. For all payers: own in the mapping file.",
-		func(d *office.Decision) error {
+		func(d *admin.Decision) error {
 			if d.Parts = parts; len(parts) == 0 {
 				return usage.Errorf("name a part to ignore: --part name, people or addresses")
 			}

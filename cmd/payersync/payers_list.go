@@ -14,7 +14,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/state"
 )
 
@@ -90,12 +90,12 @@ var payerColumns = []payerColumn{
 // usualColumns are the columns of a list when nobody says.
 var usualColumns = []string{"connection", "record", "name", "key", "link", "customer", "mandate", "attention"}
 
-var payerSorts = []state.RecordSort{state.ByRecord, office.ByName, state.ByKey, state.ByLink, state.ByMandate,
+var payerSorts = []state.RecordSort{state.ByRecord, admin.ByName, state.ByKey, state.ByLink, state.ByMandate,
 	state.BySince, state.ByChanged}
 
 // payerListing is the request of payers list.
 type payerListing struct {
-	office.Query
+	admin.Query
 	all          bool
 	columns      []string
 	since, until string
@@ -211,7 +211,7 @@ func (a *app) listPayers(ctx context.Context, s *session.Session, l payerListing
 	if l.Mandate, err = parseStatus(ctx, s.Ledger, "mandate", l.Mandate); err != nil {
 		return err
 	}
-	lists := &office.Lists{Ledger: s.Ledger, Once: true}
+	lists := &admin.Lists{Ledger: s.Ledger, Once: true}
 	list := show.Listing[payerRow]{Paged: true}
 	list.On(a.Console)
 	if l.Text != "" {
@@ -220,14 +220,14 @@ func (a *app) listPayers(ctx context.Context, s *session.Session, l payerListing
 	if len(l.columns) == 0 {
 		list.Narrow = firstToGo
 	}
-	var last office.Page
-	err = lists.Each(ctx, l.Query, func(p office.Page) error {
+	var last admin.Page
+	err = lists.Each(ctx, l.Query, func(p admin.Page) error {
 		p.Bare += last.Bare
 		last = p
 		list.Columns = l.shownColumns(p.Sealed)
 		return list.Write(payerReports(p.Rows, l.columns))
 	})
-	if errors.Is(err, office.ErrSealed) {
+	if errors.Is(err, admin.ErrSealed) {
 		return fmt.Errorf("cannot search or sort by name: the names are sealed, and the sealing key %s cannot be read here; put it back, or look for one record by its id with payersync payers show", s.Config.Ledger.KeyFile)
 	}
 	if err == nil {
@@ -294,13 +294,13 @@ func (l payerListing) shownColumns(sealed bool) (columns []show.Column[payerRow]
 var firstToGo = []string{"Customer", "Key", "Connection"}
 
 // tellPage describes the rows the list does not show.
-func (a *app) tellPage(ctx context.Context, s *session.Session, page office.Page, l payerListing) {
+func (a *app) tellPage(ctx context.Context, s *session.Session, page admin.Page, l payerListing) {
 	switch {
 	case page.More && l.Text != "":
 		a.Say("There are more: these are the first %d. Narrow the search with another word, or list more with --limit.",
 			l.Limit)
 	case page.Cut:
-		a.Say("There are more: a search gives %d at most. Narrow it with another word.", office.MostFound)
+		a.Say("There are more: a search gives %d at most. Narrow it with another word.", admin.MostFound)
 	case page.More:
 		if n, err := s.Ledger.CountRecords(ctx, l.RecordFilter); err == nil {
 			a.Say("These are %d of %d: --limit 0 lists every one.", l.Limit, n)

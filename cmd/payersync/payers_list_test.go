@@ -16,7 +16,7 @@ import (
 
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/state"
 )
 
@@ -96,7 +96,7 @@ func TestEveryRecordThatWasReadIsListedOnce(t *testing.T) {
 			if n := len(w.listed()); n != payers {
 				t.Errorf("seed %d, round %d: %d payers are listed, and %d in the list of all", seed, round, n, payers)
 			}
-			for _, sort := range []state.RecordSort{office.ByName, state.ByChanged} {
+			for _, sort := range []state.RecordSort{admin.ByName, state.ByChanged} {
 				if n := len(w.listed("--all", "--sort", string(sort))); n != len(all) {
 					t.Errorf("seed %d, round %d: by %s %d records are listed, want %d", seed, round, sort, n, len(all))
 				}
@@ -260,7 +260,7 @@ func TestAFinancialStatusIsInJSONWhereItsColumnIsNamed(t *testing.T) {
 // no seam is visible.
 func TestAListOfManyPayersIsWrittenWholeAndInOrder(t *testing.T) {
 	t.Parallel()
-	const many = 2*office.PageOfAll + 3
+	const many = 2*admin.PageOfAll + 3
 	w := newWorld(t, people(many))
 	w.edit("payersync.yaml", "level: debug", "level: warn")
 	w.run("plan")

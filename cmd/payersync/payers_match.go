@@ -15,8 +15,8 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
+	"payersync/connector/admin"
 	"payersync/connector/match"
-	"payersync/connector/office"
 	"payersync/connector/reconcile"
 	"payersync/connector/syncer"
 	"payersync/state"
@@ -293,8 +293,8 @@ func (a *app) printMatches(ctx context.Context, r *review, found []match.Suggest
 }
 
 // groups returns the group of each record, as the page of matches shows it.
-func (r *review) groups(ctx context.Context, found []match.Suggestion) (map[string]office.Likelihood, error) {
-	return office.GroupsOf(ctx, r.Ledger, r.connections(), r.conn.Name, found)
+func (r *review) groups(ctx context.Context, found []match.Suggestion) (map[string]admin.Likelihood, error) {
+	return admin.GroupsOf(ctx, r.Ledger, r.connections(), r.conn.Name, found)
 }
 
 // connections returns the names of all configured connections.
@@ -306,16 +306,16 @@ func (r *review) connections() (names []string) {
 }
 
 // together reports whether a proposed pair may be accepted with others, without a look at it: nobody else fits.
-func together(s match.Suggestion, groups map[string]office.Likelihood) bool {
-	return s.Best != nil && s.Best.Taken == "" && groups[s.Record] != office.Several
+func together(s match.Suggestion, groups map[string]admin.Likelihood) bool {
+	return s.Best != nil && s.Best.Taken == "" && groups[s.Record] != admin.Several
 }
 
 // printBulk prints the number of undecided records, the number of pairs to accept together, and the pairs
 // just short of that.
-func (a *app) printBulk(found []match.Suggestion, open int, groups map[string]office.Likelihood) {
+func (a *app) printBulk(found []match.Suggestion, open int, groups map[string]admin.Likelihood) {
 	bulk, lacking := 0, map[int]int{}
 	words := map[int]string{}
-	in := map[office.Likelihood]int{}
+	in := map[admin.Likelihood]int{}
 	for _, g := range groups {
 		in[g]++
 	}
@@ -333,8 +333,8 @@ func (a *app) printBulk(found []match.Suggestion, open int, groups map[string]of
 	}
 	fmt.Fprintf(a.Out, "%s, %d of them from %d on: payersync payers same --above %d\n", connector.Plural(open, "record"),
 		bulk, match.BulkLevel, match.BulkLevel)
-	fmt.Fprintf(a.Out, "Likely the same %d, unclear %d, several matches %d, as on the page Matches.\n", in[office.Likely],
-		in[office.Unclear], in[office.Several])
+	fmt.Fprintf(a.Out, "Likely the same %d, unclear %d, several matches %d, as on the page Matches.\n", in[admin.Likely],
+		in[admin.Unclear], in[admin.Several])
 	if taken := len(found) - open; taken > 0 {
 		fmt.Fprintf(a.Out, "%s besides: all customers that match have a payer.\n", connector.Plural(taken, "record"))
 	}

@@ -10,7 +10,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -46,7 +46,7 @@ type mergeReport struct {
 
 func (a *app) merge(ctx context.Context, s *session.Session, r state.RecordID, into string, d decision) error {
 	proposal, err := a.attentionOf(s).Propose(ctx,
-		office.Decision{Act: connector.ActMerge, Record: r, Other: state.RecordID{Connection: r.Connection, SourceID: into}})
+		admin.Decision{Act: connector.ActMerge, Record: r, Other: state.RecordID{Connection: r.Connection, SourceID: into}})
 	m := proposal.Merge
 	if errors.Is(err, syncer.ErrSaidBefore) {
 		a.Say("Record %s is excluded already, and %s stands for both.", show.Visible(r.SourceID), show.Visible(into))
@@ -76,7 +76,7 @@ func (a *app) merge(ctx context.Context, s *session.Session, r state.RecordID, i
 }
 
 func (a *app) separate(ctx context.Context, s *session.Session, r state.RecordID, d decision) error {
-	_, sure, err := a.act(ctx, s, office.Decision{Act: connector.ActSeparate, Record: r}, asksInWalk, d.reason, d.yes)
+	_, sure, err := a.act(ctx, s, admin.Decision{Act: connector.ActSeparate, Record: r}, asksInWalk, d.reason, d.yes)
 	if err != nil {
 		return notMerged(r.SourceID, err)
 	}

@@ -12,7 +12,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -112,7 +112,7 @@ type rekeyReport struct {
 
 func (a *app) rekey(ctx context.Context, s *session.Session, p state.Payer, record state.RecordID, other bool,
 	reason string, yes bool) error {
-	d := office.Decision{Act: connector.ActRekey, Record: record}
+	d := admin.Decision{Act: connector.ActRekey, Record: record}
 	if other {
 		d.Act, d.Other = connector.ActTakeOver, state.RecordID{Connection: p.Connection, SourceID: p.SourceID}
 	}

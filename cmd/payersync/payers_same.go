@@ -11,8 +11,8 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
+	"payersync/connector/admin"
 	"payersync/connector/match"
-	"payersync/connector/office"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -111,7 +111,7 @@ func (a *app) same(ctx context.Context, args []string, f sameFlags, many bool) e
 
 // link proposes the customer that a person names for a record.
 func (a *app) link(ctx context.Context, s *session.Session, r state.RecordID, customer string, d decision) error {
-	proposal, err := a.attentionOf(s).Propose(ctx, office.Decision{Act: connector.ActLink, Record: r, Customer: customer})
+	proposal, err := a.attentionOf(s).Propose(ctx, admin.Decision{Act: connector.ActLink, Record: r, Customer: customer})
 	if err != nil {
 		return notLinked(r.SourceID, customer, err)
 	}
@@ -121,7 +121,7 @@ func (a *app) link(ctx context.Context, s *session.Session, r state.RecordID, cu
 
 // takeBack takes back what was decided on a record and a customer.
 func (a *app) takeBack(ctx context.Context, s *session.Session, r state.RecordID, customer string, d decision) error {
-	_, sure, err := a.act(ctx, s, office.Decision{Act: connector.ActTakeBack, Record: r, Customer: customer}, asksInWalk,
+	_, sure, err := a.act(ctx, s, admin.Decision{Act: connector.ActTakeBack, Record: r, Customer: customer}, asksInWalk,
 		d.reason, d.yes)
 	if err != nil {
 		return fmt.Errorf("cannot take back what was decided on %s and %s: %w", show.Visible(r.SourceID),
@@ -145,7 +145,7 @@ type adoptReport struct {
 
 func (a *app) adopt(ctx context.Context, s *session.Session, p state.Payer, d decision) error {
 	proposal, err := a.attentionOf(s).Propose(ctx,
-		office.Decision{Act: connector.ActAdopt, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}})
+		admin.Decision{Act: connector.ActAdopt, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}})
 	if errors.Is(err, syncer.ErrNoHolder) {
 		return fmt.Errorf("cannot link a customer to %s: %w; payersync payers show prints its state",
 			show.Visible(p.SourceID), err)
@@ -159,7 +159,7 @@ func (a *app) adopt(ctx context.Context, s *session.Session, p state.Payer, d de
 }
 
 // decideOn asks whether a customer is the record's, and notes a yes.
-func (a *app) decideOn(ctx context.Context, proposal office.Proposal, d decision) (err error) {
+func (a *app) decideOn(ctx context.Context, proposal admin.Proposal, d decision) (err error) {
 	h, p := proposal.Holder, proposal.Record
 	report := adoptReport{SourceID: p.SourceID, BillingID: h.Customer, Differs: append([]string{}, h.Against...),
 		Diff: append([]connector.FieldChange{}, h.Diff...)}

@@ -12,7 +12,7 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/mapping"
 	"payersync/state"
 )
@@ -60,9 +60,9 @@ func findRecords(ctx context.Context, ledger *state.Ledger, connection, text str
 	if found = slices.DeleteFunc(found, elsewhere); err != nil || len(found) > 0 {
 		return found, err
 	}
-	lists := &office.Lists{Ledger: ledger, Once: true}
-	named, err := lists.Page(ctx, office.Query{RecordFilter: state.RecordFilter{Connection: connection}, Text: text})
-	if err != nil && !errors.Is(err, office.ErrSealed) {
+	lists := &admin.Lists{Ledger: ledger, Once: true}
+	named, err := lists.Page(ctx, admin.Query{RecordFilter: state.RecordFilter{Connection: connection}, Text: text})
+	if err != nil && !errors.Is(err, admin.ErrSealed) {
 		return nil, err
 	}
 	var ids []string
@@ -101,7 +101,7 @@ func (a *app) mappingOf(ctx context.Context, s *session.Session, connection stri
 
 func (a *app) showPayer(ctx context.Context, s *session.Session, id state.RecordID, p privacy) error {
 	m, whyNot := a.mappingOf(ctx, s, id.Connection)
-	r, err := office.PayerOf(ctx, s.Ledger, id, office.Explainer{Mapping: m, NotSent: s.Config.Billing.Dialect.NotCarried},
+	r, err := admin.PayerOf(ctx, s.Ledger, id, admin.Explainer{Mapping: m, NotSent: s.Config.Billing.Dialect.NotCarried},
 		p.Privacy)
 	r.Next = withSteps(r.Next, r.Steps)
 	if err != nil {
@@ -114,7 +114,7 @@ func (a *app) showPayer(ctx context.Context, s *session.Session, id state.Record
 	return nil
 }
 
-func (a *app) printPayer(r office.Payer, whyNot error) {
+func (a *app) printPayer(r admin.Payer, whyNot error) {
 	fmt.Fprintf(a.Out, "%s, record %s", r.Connection, show.Visible(r.SourceID))
 	if r.Key.Value != "" {
 		fmt.Fprintf(a.Out, " (%s)", show.Visible(r.Key.String()))
@@ -159,7 +159,7 @@ func orElse(s, otherwise string) string {
 	return s
 }
 
-func (a *app) printRecord(r office.StoredRecord) {
+func (a *app) printRecord(r admin.StoredRecord) {
 	fmt.Fprintf(a.Out, "\nThe record: %s\n", strings.TrimSuffix(string(r.State)+", "+show.Visible(r.Origin), ", "))
 	if r.Problem != "" {
 		fmt.Fprintf(a.Out, "  %s\n", show.Visible(r.Problem))
@@ -169,7 +169,7 @@ func (a *app) printRecord(r office.StoredRecord) {
 	}
 }
 
-func (a *app) printRules(r office.Payer, whyNot error) {
+func (a *app) printRules(r admin.Payer, whyNot error) {
 	if whyNot != nil {
 		fmt.Fprintf(a.Out, "\nThe mapping cannot be tried on it:\n%s\n", shownLines(whyNot.Error()))
 		return
@@ -181,7 +181,7 @@ func (a *app) printRules(r office.Payer, whyNot error) {
 	for _, rule := range r.Rules {
 		fmt.Fprintf(a.Out, "  line %-3d %s = %s\n", rule.Line, rule.Path, show.Visible(rule.Text))
 		inputs := connector.Map(rule.Inputs,
-			func(in office.Field) string { return in.Field + " " + orElse(in.Value, "blank") })
+			func(in admin.Field) string { return in.Field + " " + orElse(in.Value, "blank") })
 		if len(inputs) > 0 {
 			fmt.Fprintf(a.Out, "             from %s\n", show.Visible(strings.Join(inputs, ", ")))
 		}
@@ -211,7 +211,7 @@ func (a *app) printCustomerAs(title string, c *connector.Customer, notSent []str
 }
 
 // printHeldValues prints the customer's values at the last read, and the differences to the values sent.
-func (a *app) printHeldValues(r office.Payer) {
+func (a *app) printHeldValues(r admin.Payer) {
 	holds := r.Holds()
 	if len(holds) == 0 {
 		return
@@ -253,7 +253,7 @@ func (a *app) printChanges(changes []state.PastChange) {
 		}
 		fmt.Fprintln(a.Out)
 		if c.Reason != "" {
-			fmt.Fprintf(a.Out, "      %s\n", show.Visible(office.WhyOf(c)))
+			fmt.Fprintf(a.Out, "      %s\n", show.Visible(admin.WhyOf(c)))
 		}
 		if c.Action == connector.ActionCreate || c.Action == connector.ActionLink {
 			continue

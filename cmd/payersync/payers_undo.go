@@ -12,14 +12,14 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
 
 func (a *app) keepCustomer(ctx context.Context, s *session.Session, p state.Payer, d decision) error {
 	_, sure, err := a.act(ctx, s,
-		office.Decision{Act: connector.ActKeep, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}},
+		admin.Decision{Act: connector.ActKeep, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}},
 		asksInWalk, d.reason, d.yes)
 	if err != nil {
 		return notUndone("keep the customer of "+show.Visible(p.SourceID), err)
@@ -92,7 +92,7 @@ func (a *app) undo(ctx context.Context, s *session.Session, id int64, d decision
 	if err != nil {
 		return notUndone(doing, err)
 	}
-	proposal, err := a.attentionOf(s).Propose(ctx, office.Decision{Act: connector.ActUndo, Record: owner, Change: id})
+	proposal, err := a.attentionOf(s).Propose(ctx, admin.Decision{Act: connector.ActUndo, Record: owner, Change: id})
 	switch {
 	case err != nil:
 		return notUndone(doing, err)
@@ -105,7 +105,7 @@ func (a *app) undo(ctx context.Context, s *session.Session, id int64, d decision
 }
 
 // unlink shows the effect of unlinking a customer, asks, and stores the answer.
-func (a *app) unlink(ctx context.Context, proposal office.Proposal, u syncer.Unlink, d decision) error {
+func (a *app) unlink(ctx context.Context, proposal admin.Proposal, u syncer.Unlink, d decision) error {
 	p := u.Payer
 	report := undoReport{
 		ChangeID: u.From, SourceID: p.SourceID, BillingID: p.BillingID, Mandate: string(u.Mandate), Unlinks: true,
@@ -116,7 +116,7 @@ func (a *app) unlink(ctx context.Context, proposal office.Proposal, u syncer.Unl
 }
 
 // undoes asks, and restores or unlinks a customer.
-func (a *app) undoes(ctx context.Context, proposal office.Proposal, report undoReport, doing, done string,
+func (a *app) undoes(ctx context.Context, proposal admin.Proposal, report undoReport, doing, done string,
 	d decision) (err error) {
 	if report.Accepted, err = a.agrees(ctx, proposal, asksAlways, d.yes); err != nil {
 		return err

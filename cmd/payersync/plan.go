@@ -11,7 +11,7 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -64,7 +64,7 @@ func (a *app) showPlan(ctx context.Context, s *session.Session, res syncer.Resul
 	fmt.Fprintf(a.Out, "Plan %d of %s: %s\n", res.Plan.ID, res.Connection, summary(*res.Plan))
 	a.printSendingTime(*res.Plan, s.Config.Billing.RatePerSecond)
 	if err := eachChange(ctx, s, res.Connection, limit, func(c state.Change) error {
-		found, err := office.Alike(ctx, s.Ledger, c)
+		found, err := admin.Alike(ctx, s.Ledger, c)
 		if err != nil {
 			return err
 		}
@@ -118,7 +118,7 @@ func (a *app) printPlan(ctx context.Context, s *session.Session, res syncer.Resu
 	out.Open(res)
 	out.List("changes", func() error {
 		return eachChange(ctx, s, res.Connection, 0, func(c state.Change) error {
-			found, err := office.Alike(ctx, s.Ledger, c)
+			found, err := admin.Alike(ctx, s.Ledger, c)
 			if err != nil {
 				return err
 			}
@@ -129,7 +129,7 @@ func (a *app) printPlan(ctx context.Context, s *session.Session, res syncer.Resu
 		return eachHeld(ctx, s, res.Connection, func(h state.AttentionRow) error { return out.Element(h) })
 	})
 	out.List("not_asked", func() error {
-		return a.eachNotAsked(ctx, s, res.Connection, func(n office.NotAsked) error { return out.Element(n) })
+		return a.eachNotAsked(ctx, s, res.Connection, func(n admin.NotAsked) error { return out.Element(n) })
 	})
 	return out.Close()
 }
@@ -155,11 +155,11 @@ func (a *app) printSendingTime(p state.Plan, rate float64) {
 
 // sendingTime says how long a plan takes to send; "" for less than ten seconds.
 func sendingTime(p state.Plan, rate float64) string {
-	takes := office.PlanProgress{Plan: p}.Takes(rate)
+	takes := admin.PlanProgress{Plan: p}.Takes(rate)
 	if takes < 10*time.Second {
 		return ""
 	}
-	return fmt.Sprintf("Sending takes about %s, at %v requests a second (billing.rate_per_second).", office.Roughly(takes),
+	return fmt.Sprintf("Sending takes about %s, at %v requests a second (billing.rate_per_second).", admin.Roughly(takes),
 		rate)
 }
 
@@ -192,8 +192,8 @@ func (a *app) action(does string) string {
 // eachChange passes on a connection's pending changes, customers first; a limit of 0 means all of them.
 func eachChange(ctx context.Context, s *session.Session, connection string, limit int,
 	do func(state.Change) error) error {
-	return office.PageThrough(limit, func(lane string, after int64) ([]state.Change, error) {
-		return s.Ledger.Changes(ctx, connection, lane, true, after, office.ChangesRead)
+	return admin.PageThrough(limit, func(lane string, after int64) ([]state.Change, error) {
+		return s.Ledger.Changes(ctx, connection, lane, true, after, admin.ChangesRead)
 	}, do)
 }
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"payersync/cmd/payersync/internal/show"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/syncer"
 	"payersync/internal/longtest"
 	"payersync/state"
@@ -32,7 +32,7 @@ func TestAPlanIsPrintedAsOneDocument(t *testing.T) {
 		"nothing":             nil,
 		"held alone":          {{ID: "B1", Email: "nameless@example.org"}},
 		"changes alone":       people(3),
-		"changes and on hold": append(people(2*office.ChangesRead+3), row{ID: "B1", Email: "<&>"}, row{ID: "B2"}),
+		"changes and on hold": append(people(2*admin.ChangesRead+3), row{ID: "B1", Email: "<&>"}, row{ID: "B2"}),
 	} {
 		w := newWorld(t, rows)
 		r := w.run("plan", "--output", "json")

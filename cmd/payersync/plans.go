@@ -13,7 +13,7 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -60,9 +60,9 @@ func (a *app) listPlans(ctx context.Context, s *session.Session, connection stri
 		defer a.Say("There are older ones: these are the newest %d, and --limit 0 lists every one.", limit)
 		plans = plans[len(plans)-limit:]
 	}
-	rows := make([]office.PlanProgress, len(plans))
+	rows := make([]admin.PlanProgress, len(plans))
 	for i, p := range plans {
-		if rows[i], err = office.PlanOf(ctx, s.Ledger, p); err != nil {
+		if rows[i], err = admin.PlanOf(ctx, s.Ledger, p); err != nil {
 			return err
 		}
 	}
@@ -72,8 +72,8 @@ func (a *app) listPlans(ctx context.Context, s *session.Session, connection stri
 	return planListing().On(a.Console).Print(rows)
 }
 
-func planListing() *show.Listing[office.PlanProgress] {
-	type row = office.PlanProgress
+func planListing() *show.Listing[admin.PlanProgress] {
+	type row = admin.PlanProgress
 	return &show.Listing[row]{Columns: []show.Column[row]{
 		show.Number("plan", "Plan", func(p row) int64 { return p.ID }),
 		{Name: "connection", Title: "Connection", Cell: func(p row) string { return p.Connection }},
@@ -146,11 +146,11 @@ type plannedChange struct {
 }
 
 func (a *app) showStored(ctx context.Context, s *session.Session, plan state.Plan, limit int, p privacy) error {
-	row, err := office.PlanOf(ctx, s.Ledger, plan)
+	row, err := admin.PlanOf(ctx, s.Ledger, plan)
 	if err != nil {
 		return err
 	}
-	fields, err := office.Touched(ctx, s.Ledger, plan)
+	fields, err := admin.Touched(ctx, s.Ledger, plan)
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (a *app) showStored(ctx context.Context, s *session.Session, plan state.Pla
 }
 
 // storedJSON prints a plan as JSON. Its changes are read and written page by page.
-func (a *app) storedJSON(ctx context.Context, s *session.Session, row office.PlanProgress, fields []syncer.FieldCount,
+func (a *app) storedJSON(ctx context.Context, s *session.Session, row admin.PlanProgress, fields []syncer.FieldCount,
 	p privacy) error {
 	out := show.NewList(a.Out)
 	out.Open(row)
@@ -184,8 +184,8 @@ func (a *app) storedJSON(ctx context.Context, s *session.Session, row office.Pla
 	})
 	out.List("changes", func() error {
 		return errors.Join(
-			office.EachPlanned(ctx, s.Ledger, row.Plan, 0, func(c state.Change) error {
-				found, err := office.Alike(ctx, s.Ledger, c)
+			admin.EachPlanned(ctx, s.Ledger, row.Plan, 0, func(c state.Change) error {
+				found, err := admin.Alike(ctx, s.Ledger, c)
 				if err != nil {
 					return err
 				}
@@ -194,7 +194,7 @@ func (a *app) storedJSON(ctx context.Context, s *session.Session, row office.Pla
 					Approved:     c.Approved, LeftOut: c.LeftOut, ID: c.ID, Outcome: state.OutcomeWaiting, Plan: row.ID, Run: c.Run,
 				})
 			}),
-			office.EachListed(ctx, s.Ledger, row.Plan, 0, func(c state.ListedChange) error {
+			admin.EachListed(ctx, s.Ledger, row.Plan, 0, func(c state.ListedChange) error {
 				return out.Element(plannedChange{
 					changeReport: changeReport{c.SourceID, c.Key, c.Action, c.BillingID, p.Diff(c.Diff), nil},
 					Approved:     c.Approved, LeftOut: c.LeftOut, ID: c.ID, Outcome: c.Outcome, Plan: c.Plan, Run: c.RunID,
@@ -203,22 +203,22 @@ func (a *app) storedJSON(ctx context.Context, s *session.Session, row office.Pla
 			}))
 	})
 	out.List("losses", func() error {
-		return office.EachLost(ctx, s.Ledger, row.Plan, 0, func(l state.LostPayer) error { return out.Element(l) })
+		return admin.EachLost(ctx, s.Ledger, row.Plan, 0, func(l state.LostPayer) error { return out.Element(l) })
 	})
 	out.List("not_asked", func() error {
-		return a.eachNotAskedOf(ctx, s, row.Plan, func(n office.NotAsked) error { return out.Element(n) })
+		return a.eachNotAskedOf(ctx, s, row.Plan, func(n admin.NotAsked) error { return out.Element(n) })
 	})
 	return out.Close()
 }
 
 // printPending prints the changes still to be sent by a plan.
-func (a *app) printPending(ctx context.Context, s *session.Session, row office.PlanProgress, limit int, p privacy) error {
+func (a *app) printPending(ctx context.Context, s *session.Session, row admin.PlanProgress, limit int, p privacy) error {
 	if row.Pending == 0 {
 		return nil
 	}
 	fmt.Fprintln(a.Out, "\nChange by change")
-	if err := office.EachPlanned(ctx, s.Ledger, row.Plan, limit, func(c state.Change) error {
-		found, err := office.Alike(ctx, s.Ledger, c)
+	if err := admin.EachPlanned(ctx, s.Ledger, row.Plan, limit, func(c state.Change) error {
+		found, err := admin.Alike(ctx, s.Ledger, c)
 		if err != nil {
 			return err
 		}
@@ -248,8 +248,8 @@ func (a *app) printListed(ctx context.Context, s *session.Session, plan state.Pl
 	if err != nil || total == 0 {
 		return err
 	}
-	fmt.Fprintf(a.Out, "\nWhat became of its changes: %s\n", office.OutcomesOf(counts))
-	if err := office.EachListed(ctx, s.Ledger, plan, limit, func(c state.ListedChange) error {
+	fmt.Fprintf(a.Out, "\nWhat became of its changes: %s\n", admin.OutcomesOf(counts))
+	if err := admin.EachListed(ctx, s.Ledger, plan, limit, func(c state.ListedChange) error {
 		who, err := p.named(ctx, s, state.RecordID{Connection: c.Connection, SourceID: c.SourceID})
 		if err != nil {
 			return err
@@ -267,8 +267,8 @@ func (a *app) printListed(ctx context.Context, s *session.Session, plan state.Pl
 
 // printOutcome prints a change listed by a plan, its outcome, and its values.
 func (a *app) printOutcome(plan state.Plan, c state.ListedChange, who string, p privacy) {
-	fmt.Fprintf(a.Out, "  %s %s  %s, run %d\n", a.action(string(c.Action)), who, office.OutcomeOf(plan, c), c.RunID)
-	if why := office.WhyOf(c.PastChange); why != "" {
+	fmt.Fprintf(a.Out, "  %s %s  %s, run %d\n", a.action(string(c.Action)), who, admin.OutcomeOf(plan, c), c.RunID)
+	if why := admin.WhyOf(c.PastChange); why != "" {
 		fmt.Fprintf(a.Out, "            %s\n", show.Visible(why))
 	}
 	if c.Erased != "" {
@@ -282,7 +282,7 @@ func (a *app) printOutcome(plan state.Plan, c state.ListedChange, who string, p 
 // printLost prints the payers lost by a standstill.
 func (a *app) printLost(ctx context.Context, s *session.Session, plan state.Plan, limit int, p privacy) error {
 	shown := 0
-	err := office.EachLost(ctx, s.Ledger, plan, limit, func(l state.LostPayer) error {
+	err := admin.EachLost(ctx, s.Ledger, plan, limit, func(l state.LostPayer) error {
 		if shown++; shown == 1 {
 			fmt.Fprintln(a.Out, "\nPayers that it would lose")
 		}
@@ -294,7 +294,7 @@ func (a *app) printLost(ctx context.Context, s *session.Session, plan state.Plan
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(a.Out, "  %s %s  %s\n", a.action(what), who, office.WhyLost(l))
+		_, err = fmt.Fprintf(a.Out, "  %s %s  %s\n", a.action(what), who, admin.WhyLost(l))
 		return err
 	})
 	if err == nil && shown > 0 && shown < plan.Lost {
@@ -304,14 +304,14 @@ func (a *app) printLost(ctx context.Context, s *session.Session, plan state.Plan
 }
 
 // printStored prints a plan and its state.
-func (a *app) printStored(r office.PlanProgress, rate float64) {
+func (a *app) printStored(r admin.PlanProgress, rate float64) {
 	fmt.Fprintf(a.Out, "Plan %d of %s: %s\n", r.ID, r.Connection, summary(r.Plan))
 	if r.Pending > 0 {
 		a.printSendingTime(r.Plan, rate)
 	}
 	fmt.Fprintf(a.Out, "Made by run %d at %s, hash %s\n", r.RunID, show.Time(r.CreatedAt), r.Hash[:shortHash])
 	if len(r.SentBy) > 0 {
-		fmt.Fprintf(a.Out, "Sent by %s\n", office.RunsText(r.SentBy))
+		fmt.Fprintf(a.Out, "Sent by %s\n", admin.RunsText(r.SentBy))
 	}
 	switch {
 	case r.WaitsForDecision():
@@ -334,7 +334,7 @@ func (a *app) printStored(r office.PlanProgress, rate float64) {
 }
 
 // standingOf describes the state of a plan, and the possible next steps.
-func standingOf(r office.PlanProgress) string {
+func standingOf(r admin.PlanProgress) string {
 	switch r.State {
 	case state.PlanWaiting:
 		if r.Missing > 0 {
@@ -418,11 +418,11 @@ func (a *app) rejectPlan(ctx context.Context, s *session.Session, id, reason str
 		a.Say("Nothing was changed.")
 		return nil
 	}
-	row, err := office.PlanOf(ctx, s.Ledger, plan)
+	row, err := admin.PlanOf(ctx, s.Ledger, plan)
 	if err != nil {
 		return err
 	}
-	err = office.Reject(ctx, s.Ledger, row, actor(), reason)
+	err = admin.Reject(ctx, s.Ledger, row, actor(), reason)
 	var open *state.ErrRunOpen
 	switch {
 	case errors.Is(err, state.ErrPlanChanged):

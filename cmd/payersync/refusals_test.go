@@ -3,7 +3,7 @@ package main
 import (
 	"testing"
 
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/server"
 	"payersync/state"
 )
@@ -18,7 +18,7 @@ func TestEveryRefusalOfTheWebhookEndpointIsSaidInWords(t *testing.T) {
 			continue
 		}
 		told++
-		if r := office.RefusedFor(state.Refusals{Reason: string(o)}); r.Why == string(o) || r.Why == "" || r.Next == "" {
+		if r := admin.RefusedFor(state.Refusals{Reason: string(o)}); r.Why == string(o) || r.Why == "" || r.Next == "" {
 			t.Errorf("%s is told as %q, and to do: %q", o, r.Why, r.Next)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/sheet"
 	"payersync/connector/standing"
 	"payersync/state"
@@ -49,10 +49,10 @@ collected money.`,
 		Example: "  payersync report\n  payersync report --class D --connection acme\n  payersync report --output csv > report.csv",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			class = strings.ToUpper(class)
-			if err := errors.Join(oneOf("class", class, standing.Classes...), oneOf("task", task, office.Tasks...)); err != nil {
+			if err := errors.Join(oneOf("class", class, standing.Classes...), oneOf("task", task, admin.Tasks...)); err != nil {
 				return err
 			}
-			r := reporting{on: office.ReportOn{Connection: connection}, class: standing.Class(class), task: office.Task(task),
+			r := reporting{on: admin.ReportOn{Connection: connection}, class: standing.Class(class), task: admin.Task(task),
 				limit: a.limitOf(cmd)}
 			return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
 				r.on.Valid = s.Config.Billing.LinkValid.Length()
@@ -62,7 +62,7 @@ collected money.`,
 	}
 	c.Flags().StringVar(&connection, "connection", "", "only this connection")
 	c.Flags().StringVar(&class, "class", "", "only the records of this class: "+joined(standing.Classes))
-	c.Flags().StringVar(&task, "task", "", "only the records with this task: "+joined(office.Tasks))
+	c.Flags().StringVar(&task, "task", "", "only the records with this task: "+joined(admin.Tasks))
 	limitFlag(c)
 	return asCSV(c)
 }
@@ -78,9 +78,9 @@ func classLines() string {
 
 // reporting is a requested report, with its kept rows.
 type reporting struct {
-	on    office.ReportOn
+	on    admin.ReportOn
 	class standing.Class
-	task  office.Task
+	task  admin.Task
 	limit int // 0 for none
 
 	kept []keptRow // of a table
@@ -96,7 +96,7 @@ type keptRow struct {
 }
 
 // lists reports whether a row is listed.
-func (r *reporting) lists(row office.ReportRow, table bool) bool {
+func (r *reporting) lists(row admin.ReportRow, table bool) bool {
 	if r.class != "" || r.task != "" || !table {
 		return (r.class == "" || row.Class == r.class) && (r.task == "" || row.Task == r.task)
 	}
@@ -107,7 +107,7 @@ func (a *app) printReport(ctx context.Context, s *session.Session, r *reporting)
 	if err := s.Config.Has(r.on.Connection); err != nil {
 		return err
 	}
-	var whole office.Report
+	var whole admin.Report
 	var err error
 	switch {
 	case a.JSON():
@@ -115,7 +115,7 @@ func (a *app) printReport(ctx context.Context, s *session.Session, r *reporting)
 	case a.CSV():
 		whole, err = a.reportCSV(ctx, s, r)
 	default:
-		whole, err = office.MakeReport(ctx, s.Ledger, r.on, r.keep)
+		whole, err = admin.MakeReport(ctx, s.Ledger, r.on, r.keep)
 		if err == nil {
 			err = a.showReport(ctx, s, whole, r)
 		}
@@ -129,9 +129,9 @@ func (a *app) printReport(ctx context.Context, s *session.Session, r *reporting)
 }
 
 // upToLimit passes on the listed rows, up to the limit.
-func (r *reporting) upToLimit(do func(office.ReportRow) error) func(office.ReportRow) error {
+func (r *reporting) upToLimit(do func(admin.ReportRow) error) func(admin.ReportRow) error {
 	n := 0
-	return func(row office.ReportRow) error {
+	return func(row admin.ReportRow) error {
 		if !r.lists(row, false) {
 			return nil
 		}
@@ -146,7 +146,7 @@ func (r *reporting) upToLimit(do func(office.ReportRow) error) func(office.Repor
 
 // keep stores the rows of a table in order: removed records first, then the longest in their class. It holds
 // at most twice the limit in memory.
-func (r *reporting) keep(row office.ReportRow) error {
+func (r *reporting) keep(row admin.ReportRow) error {
 	if r.lists(row, true) {
 		r.kept = append(r.kept, keptRow{state.RecordID{Connection: row.Connection, SourceID: row.SourceID},
 			row.Class == standing.LeftBehind, row.Name != "", row.Status != "", row.Days})
@@ -178,7 +178,7 @@ type noteOfReport struct {
 	Records int    `json:"records"`
 }
 
-func notesOf(whole office.Report) (out []noteOfReport) {
+func notesOf(whole admin.Report) (out []noteOfReport) {
 	for _, n := range []noteOfReport{
 		{"removed or excluded, with a mandate that still holds", whole.Left},
 		{fmt.Sprintf("waiting for the bank for more than %d working days", standing.BankDays), whole.Late},
@@ -192,15 +192,15 @@ func notesOf(whole office.Report) (out []noteOfReport) {
 	return out
 }
 
-func (a *app) reportJSON(ctx context.Context, s *session.Session, r *reporting) (whole office.Report, err error) {
+func (a *app) reportJSON(ctx context.Context, s *session.Session, r *reporting) (whole admin.Report, err error) {
 	out := show.NewList(a.Out)
 	out.Open(struct {
 		At         time.Time `json:"at"`
 		Connection string    `json:"connection"`
 	}{s.Ledger.Now(), r.on.Connection})
 	out.List("rows", func() (err error) {
-		whole, err = office.MakeReport(ctx, s.Ledger, r.on,
-			r.upToLimit(func(row office.ReportRow) error { return out.Element(withCommand(row)) }))
+		whole, err = admin.MakeReport(ctx, s.Ledger, r.on,
+			r.upToLimit(func(row admin.ReportRow) error { return out.Element(withCommand(row)) }))
 		return err
 	})
 	listOf(out, "totals", whole.Totals)
@@ -208,7 +208,7 @@ func (a *app) reportJSON(ctx context.Context, s *session.Session, r *reporting) 
 	listOf(out, "notes", notesOf(whole))
 	if err == nil {
 		out.List("not_asked", func() error {
-			return a.eachNotAsked(ctx, s, r.on.Connection, func(n office.NotAsked) error { return out.Element(n) })
+			return a.eachNotAsked(ctx, s, r.on.Connection, func(n admin.NotAsked) error { return out.Element(n) })
 		})
 	}
 	return whole, out.Close()
@@ -225,20 +225,20 @@ func listOf[T any](out *show.List, key string, all []T) {
 	})
 }
 
-func (a *app) reportCSV(ctx context.Context, s *session.Session, r *reporting) (office.Report, error) {
+func (a *app) reportCSV(ctx context.Context, s *session.Session, r *reporting) (admin.Report, error) {
 	out := sheet.New(a.Out, ',')
-	if err := out.Row(office.ReportHeader); err != nil {
-		return office.Report{}, err
+	if err := out.Row(admin.ReportHeader); err != nil {
+		return admin.Report{}, err
 	}
-	whole, err := office.MakeReport(ctx, s.Ledger, r.on,
-		r.upToLimit(func(row office.ReportRow) error { return out.Row(withCommand(row).Cells()) }))
+	whole, err := admin.MakeReport(ctx, s.Ledger, r.on,
+		r.upToLimit(func(row admin.ReportRow) error { return out.Row(withCommand(row).Cells()) }))
 	if err != nil {
 		return whole, err
 	}
 	return whole, out.Close()
 }
 
-func (a *app) showReport(ctx context.Context, s *session.Session, whole office.Report, r *reporting) error {
+func (a *app) showReport(ctx context.Context, s *session.Session, whole admin.Report, r *reporting) error {
 	fmt.Fprintf(a.Out, "%s of the accounting system, by class, %s\n", connector.Plural(whole.Records, "record"),
 		show.Time(whole.At))
 	fmt.Fprintln(a.Out, payersLine(whole))
@@ -284,7 +284,7 @@ func (a *app) reportTable(ctx context.Context, s *session.Session, at time.Time,
 		records[i] = k.RecordID
 	}
 	var table show.PagedTable
-	var page []office.ReportRow
+	var page []admin.ReportRow
 	write := func() {
 		header, rows := reportCells(page)
 		for _, title := range blank {
@@ -300,11 +300,11 @@ func (a *app) reportTable(ctx context.Context, s *session.Session, at time.Time,
 		table.Write(a.Out, header, rows)
 		page = page[:0]
 	}
-	err := office.EachReportRow(ctx, s.Ledger, r.on, at, records, func(row office.ReportRow) error {
+	err := admin.EachReportRow(ctx, s.Ledger, r.on, at, records, func(row admin.ReportRow) error {
 		if r.lists(row, true) {
 			page = append(page, row)
 		}
-		if len(page) == office.PageOfAll {
+		if len(page) == admin.PageOfAll {
 			write()
 		}
 		return nil
@@ -317,7 +317,7 @@ func (a *app) reportTable(ctx context.Context, s *session.Session, at time.Time,
 
 func ageTitles() []string {
 	from, out := 0, []string{}
-	for _, to := range office.Ages {
+	for _, to := range admin.Ages {
 		out = append(out, fmt.Sprintf("%d–%d days", from, to))
 		from = to + 1
 	}
@@ -325,8 +325,8 @@ func ageTitles() []string {
 }
 
 // totalCells returns the totals other than zero, and their sum.
-func totalCells(whole office.Report) (rows [][]string) {
-	sum := office.Total{Title: "together"}
+func totalCells(whole admin.Report) (rows [][]string) {
+	sum := admin.Total{Title: "together"}
 	for _, t := range append(slices.Clone(whole.Totals), sum) {
 		if t.Class == "" {
 			t = sum
@@ -346,8 +346,8 @@ func totalCells(whole office.Report) (rows [][]string) {
 }
 
 // payersLine says how many records count as payers, and can be debited.
-func payersLine(whole office.Report) string {
-	line := fmt.Sprintf("%d of %s can be debited.", whole.Reached(office.Active), connector.Plural(whole.Payers, "payer"))
+func payersLine(whole admin.Report) string {
+	line := fmt.Sprintf("%d of %s can be debited.", whole.Reached(admin.Active), connector.Plural(whole.Payers, "payer"))
 	if others := whole.Records - whole.Payers; others > 0 {
 		line += fmt.Sprintf(" %s removed or excluded, and not counted.", connector.Plural(others, "record"))
 	}
@@ -355,7 +355,7 @@ func payersLine(whole office.Report) string {
 }
 
 // actsLine prints the number of records waiting for each party, the most first.
-func actsLine(whole office.Report) string {
+func actsLine(whole admin.Report) string {
 	waits := whole.Acts()
 	var parts []string
 	for _, who := range slices.SortedFunc(maps.Keys(waits),
@@ -365,7 +365,7 @@ func actsLine(whole office.Report) string {
 	return cmp.Or(strings.Join(parts, ", "), "nobody")
 }
 
-func signingCells(all []office.Signing) (rows [][]string) {
+func signingCells(all []admin.Signing) (rows [][]string) {
 	for _, s := range all {
 		row := []string{s.By, s.Group, fmt.Sprintf("%d of %d", s.Signed, s.Mandates), fmt.Sprintf("%.1f", s.Median),
 			fmt.Sprintf("%.1f", s.P90)}
@@ -380,18 +380,18 @@ func signingCells(all []office.Signing) (rows [][]string) {
 }
 
 // withCommand adds the commands of its next steps to a row.
-func withCommand(row office.ReportRow) office.ReportRow {
+func withCommand(row admin.ReportRow) admin.ReportRow {
 	row.Cure = withSteps(row.Cure, row.Steps(state.RecordID{Connection: row.Connection, SourceID: row.SourceID}))
 	return row
 }
 
-func reportCells(some []office.ReportRow) (header []string, rows [][]string) {
+func reportCells(some []admin.ReportRow) (header []string, rows [][]string) {
 	header = []string{"Class", "Record", "Name", "Mandate", "Since", "Days", "Who must act", "Finding", "What to do",
 		"Letters", "Last letter", "Connection", "Financial status"}
 	for _, row := range some {
-		rows = append(rows, []string{string(row.Class), row.Number, row.Name, string(row.Mandate), office.DayOf(row.Since),
+		rows = append(rows, []string{string(row.Class), row.Number, row.Name, string(row.Mandate), admin.DayOf(row.Since),
 			fmt.Sprint(row.Days), string(row.Who), row.Sentence, withCommand(row).Cure,
-			fmt.Sprint(row.Letters), office.DayOf(row.LastLetter), row.Connection, show.Visible(row.Status)})
+			fmt.Sprint(row.Letters), admin.DayOf(row.LastLetter), row.Connection, show.Visible(row.Status)})
 	}
 	return header, rows
 }

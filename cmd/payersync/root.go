@@ -17,7 +17,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 )
 
 // app is the program while one command runs.
@@ -314,8 +314,8 @@ func actor() string {
 // shortEnough fails if a flag with a person's reason is longer than a reason may be.
 func shortEnough(c *cobra.Command, flags ...string) error {
 	for _, name := range flags {
-		if f := c.Flags().Lookup(name); f != nil && utf8.RuneCountInString(f.Value.String()) > office.LongestReason {
-			return usage.Errorf("--%s is too long: a reason has at most %d letters; say it shorter", name, office.LongestReason)
+		if f := c.Flags().Lookup(name); f != nil && utf8.RuneCountInString(f.Value.String()) > admin.LongestReason {
+			return usage.Errorf("--%s is too long: a reason has at most %d letters; say it shorter", name, admin.LongestReason)
 		}
 	}
 	return nil

@@ -3,7 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"strings"
 	"syscall"
 	"testing"
@@ -108,7 +108,7 @@ func TestAReasonIsRefusedThatIsLongerThanThePagesTake(t *testing.T) {
 	w := newWorld(t, nil)
 	for _, args := range [][]string{{"attention", "close", "C1", "--reason"}, {"mandates", "cancel", "C1", "--reason"},
 		{"letters", "stop", "C1", "--note"}} {
-		r := w.run(append(args, strings.Repeat("ü", office.LongestReason+1))...)
+		r := w.run(append(args, strings.Repeat("ü", admin.LongestReason+1))...)
 		if r.code != exitUsage || !strings.Contains(r.errOut, "a reason has at most 500 letters; say it shorter") {
 			t.Errorf("%s ended with %d: %s", args, r.code, r.errOut)
 		}

@@ -15,8 +15,8 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
+	"payersync/connector/admin"
 	"payersync/connector/condition"
-	"payersync/connector/office"
 	"payersync/connector/standing"
 	"payersync/state"
 )
@@ -67,7 +67,7 @@ type statusReport struct {
 	Served    bool                   `json:"served"`    // a process keeps the schedules
 	Standing  standingReport         `json:"standing"`  // as report and the pages count
 	Silence   state.Silence          `json:"silence"`   // sweeps' findings since the last webhook
-	NotAsked  []office.NotAsked      `json:"not_asked"` // the number of payers not asked for a mandate, by rule
+	NotAsked  []admin.NotAsked       `json:"not_asked"` // the number of payers not asked for a mandate, by rule
 
 	Conditions []condition.Condition `json:"conditions"` // all problems, those of the keys above included
 	List       []needLine            `json:"list"`       // everything that needs somebody
@@ -86,7 +86,7 @@ type standingReport struct {
 	Payers  int                  `json:"payers"` // records neither removed nor excluded
 	Can     int                  `json:"can_be_debited"`
 	Who     map[standing.Who]int `json:"who"` // must act
-	count   *office.Count
+	count   *admin.Count
 }
 
 func (a *app) status(cmd *cobra.Command, s *session.Session) error {
@@ -121,11 +121,11 @@ func (a *app) status(cmd *cobra.Command, s *session.Session) error {
 
 // readPayers reads the classes of the payers, and the findings for a person.
 func (r *statusReport) readPayers(ctx context.Context, s *session.Session) error {
-	count, err := office.CountNow(ctx, s.Ledger, s.Config.Billing.LinkValid.Length())
+	count, err := admin.CountNow(ctx, s.Ledger, s.Config.Billing.LinkValid.Length())
 	if err != nil {
 		return err
 	}
-	r.Standing = standingReport{count.Records, count.Payers, count.Reached(office.Active), count.Acts(), count}
+	r.Standing = standingReport{count.Records, count.Payers, count.Reached(admin.Active), count.Acts(), count}
 	if r.Funnel, err = s.Ledger.Funnel(ctx); err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (r *statusReport) readPayers(ctx context.Context, s *session.Session) error
 // readRuns reads the ends of the last runs, their plans, the payers these do not ask, and the state of the
 // sources. It skips removed connections, about which nobody can do anything.
 func (r *statusReport) readRuns(ctx context.Context, s *session.Session) (err error) {
-	if r.NotAsked, err = office.NotAskedBy(ctx, s.Ledger, "", mappingFiles(s)); err != nil {
+	if r.NotAsked, err = admin.NotAskedBy(ctx, s.Ledger, "", mappingFiles(s)); err != nil {
 		return err
 	}
 	if r.Runs, err = s.Ledger.LatestRuns(ctx); err != nil {
@@ -210,7 +210,7 @@ func (a *app) printStatus(r statusReport) {
 	a.printPairs(r)
 	a.printPutOff(r)
 	if rows := refusedRows(r.Refusals); len(rows) > 0 {
-		fmt.Fprintf(a.Out, "\nWebhook requests refused in the last %d days\n", office.RefusalsShown)
+		fmt.Fprintf(a.Out, "\nWebhook requests refused in the last %d days\n", admin.RefusalsShown)
 		show.Table(a.Out, []string{"Day", "Requests", "Why", "What to do"}, rows)
 	}
 	for _, source := range r.Sources {
@@ -300,7 +300,7 @@ func sum(counts map[string]int) (n int) {
 
 func refusedRows(counts []state.Refusals) (rows [][]string) {
 	for _, c := range counts {
-		r := office.RefusedFor(c)
+		r := admin.RefusedFor(c)
 		rows = append(rows, []string{r.Day, fmt.Sprint(r.Count), r.Why, withSteps(r.Next, r.Steps)})
 	}
 	return rows

@@ -13,8 +13,8 @@ import (
 	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
+	"payersync/connector/admin"
 	"payersync/connector/condition"
-	"payersync/connector/office"
 	"payersync/connector/queue"
 	"payersync/state"
 )
@@ -226,7 +226,7 @@ func (s *accountStatus) read(ctx context.Context, ledger *state.Ledger) error {
 			s.LastRun = &run
 		}
 	}
-	if s.Questions, err = office.Questions(ctx, ledger); err != nil {
+	if s.Questions, err = admin.Questions(ctx, ledger); err != nil {
 		return err
 	}
 	if s.SweptAt, err = ledger.LastPass(ctx); err != nil {

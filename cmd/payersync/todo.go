@@ -11,7 +11,7 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/state"
 )
 
@@ -87,9 +87,9 @@ func (w *todoWalk) through(ctx context.Context, lines []needLine) error {
 // items returns the items of a line.
 func (w *todoWalk) items(ctx context.Context, l needLine) (items []todoItem, err error) {
 	switch l.Kind {
-	case office.KindFinding, office.KindMatch, office.KindDelivery:
+	case admin.KindFinding, admin.KindMatch, admin.KindDelivery:
 		return w.findings(ctx, connector.Reason(l.Subject))
-	case office.KindPlan:
+	case admin.KindPlan:
 		return w.plans(ctx)
 	}
 	return []todoItem{{name: l.Title,

@@ -14,7 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/pages"
 	"payersync/internal/browsertest"
 	"payersync/internal/longtest"
@@ -56,7 +56,7 @@ func deedsOfAll() (out []deed) {
 				return id
 			}, reason, []press{{reason, way.Act}}}
 			if takenBack[way.Act] == reason {
-				d.presses = append(d.presses, press{"", office.Acts[way.Act].Undo})
+				d.presses = append(d.presses, press{"", admin.Acts[way.Act].Undo})
 			}
 			out = append(out, d)
 		}
@@ -105,7 +105,7 @@ func TestEveryActIsPerformedInABrowser(t *testing.T) {
 	if played < len(all) { // only some were performed, or one of them failed
 		return
 	}
-	for act := range office.Acts {
+	for act := range admin.Acts {
 		if !pressed[act] {
 			t.Errorf("nobody pressed the button of %s", act)
 		}
@@ -128,7 +128,7 @@ func (d deed) inBrowser(t *testing.T, browser context.Context) (done []connector
 		}
 	})
 	for _, act := range done {
-		if why := whyOf(act); office.Acts[act].Asks(office.InputReason) && !s.audited(why) {
+		if why := whyOf(act); admin.Acts[act].Asks(admin.InputReason) && !s.audited(why) {
 			t.Errorf("the audit log does not say %q", why)
 		}
 	}
@@ -204,7 +204,7 @@ func (c *clicker) perform(path string, p press, customer string) {
 	}
 	switch {
 	case c.has("form" + offer):
-		c.reads(office.Acts[p.act].Becomes)
+		c.reads(admin.Acts[p.act].Becomes)
 		if c.has("form" + offer + " input[name=reason]") {
 			c.fill("form"+offer+" input[name=reason]", whyOf(p.act))
 		}
@@ -227,7 +227,7 @@ func (c *clicker) answer(p press, customer string) {
 		c.fill("#open", customer)
 		c.press("main form[method=get] button")
 	}
-	c.reads(office.Acts[p.act].Becomes)
+	c.reads(admin.Acts[p.act].Becomes)
 	c.fill("main form[method=post] #reason", whyOf(p.act))
 	if c.has("form.decide") { // the page of a match
 		c.press(map[connector.Act]string{connector.ActAccept: "button[value=same]",

@@ -13,12 +13,12 @@ import (
 
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/sandbox"
 )
 
 // proposed returns the proposal of a way out of a finding, as the commands and the pages show it.
-func (s *stage) proposed(id string, reason connector.Reason, at int) office.Proposal {
+func (s *stage) proposed(id string, reason connector.Reason, at int) admin.Proposal {
 	s.t.Helper()
 	a := s.app(io.Discard, io.Discard)
 	opened, err := a.open(s.t.Context())
@@ -31,27 +31,27 @@ func (s *stage) proposed(id string, reason connector.Reason, at int) office.Prop
 			continue
 		}
 		d := told.Ways[at].Decision
-		if d.Parts = []string{"name"}; office.Acts[d.Act].Asks(office.InputCustomer) && d.Customer == "" {
+		if d.Parts = []string{"name"}; admin.Acts[d.Act].Asks(admin.InputCustomer) && d.Customer == "" {
 			d.Customer = s.another
 		}
 		p, err := a.attentionOf(opened).Propose(s.t.Context(), d)
-		if errors.Is(err, office.ErrNoWebhook) { // the command itself subscribes
-			return office.Proposal{Decision: d}
+		if errors.Is(err, admin.ErrNoWebhook) { // the command itself subscribes
+			return admin.Proposal{Decision: d}
 		}
 		s.must(err)
 		return p
 	}
 	s.t.Fatalf("%s is not told %s", id, reason)
-	return office.Proposal{}
+	return admin.Proposal{}
 }
 
 // lines returns the lines of a preview.
-func lines(v office.Preview) []string {
+func lines(v admin.Preview) []string {
 	return slices.Concat([]string{v.Becomes}, v.Warnings, v.Notes, []string{v.Sends, v.Undo})
 }
 
 // shown fails unless a command of todo shows the effect of an act, and does nothing without a yes.
-func (s *stage) shown(t *testing.T, args []string, want office.Preview) {
+func (s *stage) shown(t *testing.T, args []string, want admin.Preview) {
 	t.Helper()
 	writes, log := s.box.Writes(), s.do([]string{"audit", "--output", "json"}, exitDone).out
 	r := s.called(true, slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == "--yes" })...)
@@ -67,7 +67,7 @@ func (s *stage) shown(t *testing.T, args []string, want office.Preview) {
 }
 
 // sent fails unless requests are as a preview says.
-func (s *stage) sent(t *testing.T, v office.Preview, now, all int) {
+func (s *stage) sent(t *testing.T, v admin.Preview, now, all int) {
 	t.Helper()
 	switch {
 	case v.When != connector.SendsNow && now > 0, v.When == connector.SendsNothing && all > now &&
@@ -111,7 +111,7 @@ func valueAt(in any, path string) string {
 
 // undoes takes an act back, and looks that everything is as before.
 func undoes(t *testing.T, row *acted, at int, way connector.Way) {
-	facts := office.Acts[way.Act]
+	facts := admin.Acts[way.Act]
 	reason := row.reason
 	if facts.Undo == "" {
 		row.undone = "no: " + facts.Final
@@ -129,9 +129,9 @@ func undoes(t *testing.T, row *acted, at int, way connector.Way) {
 	}
 	p := s.proposed(id, reason, at)
 	before, customers := s.told(id), s.untouched()
-	s.do(s.line(t, commandLine(wordsOf(office.WayOut{Decision: p.Decision, Why: way.Why})), "decided in haste"), exitDone)
-	back := office.WayOut{Why: true,
-		Decision: office.Decision{Act: facts.Undo, Record: p.Record, Other: p.Other, Customer: p.Customer}}
+	s.do(s.line(t, commandLine(wordsOf(admin.WayOut{Decision: p.Decision, Why: way.Why})), "decided in haste"), exitDone)
+	back := admin.WayOut{Why: true,
+		Decision: admin.Decision{Act: facts.Undo, Record: p.Record, Other: p.Other, Customer: p.Customer}}
 	args := s.line(t, commandLine(wordsOf(back)), "decided again")
 	s.do(args, exitDone)
 	if !s.audited("decided again") {

@@ -17,7 +17,7 @@ import (
 
 	"payersync/cmd/payersync/internal/session"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/pages"
 	"payersync/connector/worker"
 )
@@ -41,7 +41,7 @@ func settlesOnPages(t *testing.T, row *acted, at int, way connector.Way) {
 		if page := sign(pages.Viewer).get(path); strings.Contains(page, "data-act=") {
 			t.Errorf("a viewer is offered what a viewer may not do:\n%s", page)
 		}
-		r := sign(office.Acts[way.Act].Role)
+		r := sign(admin.Acts[way.Act].Role)
 		page := r.get(path)
 		for _, told := range regexp.MustCompile(`(?s)<section class="told">.*?</section>`).FindAllString(page, -1) {
 			if strings.Contains(told, "payersync payers ") || strings.Contains(told, "payersync attention ") {
@@ -161,7 +161,7 @@ var hrefOf, actionOf = regexp.MustCompile(`href="([^"]*)"`), regexp.MustCompile(
 // perform presses the button of an act, and does what the pages behind it ask for. It fails unless the page before the
 // last button shows the effect.
 func (r *reader) perform(page string, reason connector.Reason, act connector.Act, why, customer string,
-	shown office.Preview) string {
+	shown admin.Preview) string {
 	r.t.Helper()
 	tag := regexp.MustCompile(fmt.Sprintf(`<(a|form)[^>]*data-act="%s" data-reason="%s"[^>]*>`, act,
 		reason)).FindString(page)
@@ -179,7 +179,7 @@ func (r *reader) perform(page string, reason connector.Reason, act connector.Act
 		page = r.get(html.UnescapeString(form[1]) + "?" + url.Values{"customer": {customer}}.Encode())
 	}
 	asks := "Note, for the audit log; it may stay blank"
-	if office.Acts[act].Asks(office.InputReason) || act == connector.ActRequest {
+	if admin.Acts[act].Asks(admin.InputReason) || act == connector.ActRequest {
 		asks = "Reason, for the audit log"
 	}
 	r.sees(page, append(lines(shown), "Back, change nothing", asks)...)
@@ -234,7 +234,7 @@ func (r *reader) decideMatch(page string, act connector.Act, why string) {
 		r.t.Fatalf("the page compares nobody:\n%s", page)
 	}
 	seen := regexp.MustCompile(`name="seen" value="([^"]+)"`).FindStringSubmatch(page)
-	r.sees(page, office.Acts[act].Becomes)
+	r.sees(page, admin.Acts[act].Becomes)
 	does := map[connector.Act]string{connector.ActAccept: "same", connector.ActReject: "not"}[act]
 	r.send(http.MethodPost, path, url.Values{"customer": {customer[1]}, "act": {does}, "reason": {why}, "seen": seen[1:]})
 }
@@ -265,8 +265,8 @@ func TestADecisionOnThePagesIsTakenBackThere(t *testing.T) {
 			before := s.told(id)
 			s.onPages(func(sign func(pages.Role) *reader) {
 				r := sign(pages.Operator)
-				r.perform(r.get(pageOf(id, test.reason)), test.reason, test.act, "decided in haste", s.another, office.Preview{})
-				r.perform(r.get(pageOf(id, test.reason)), "", test.undo, "decided again", s.another, office.Preview{})
+				r.perform(r.get(pageOf(id, test.reason)), test.reason, test.act, "decided in haste", s.another, admin.Preview{})
+				r.perform(r.get(pageOf(id, test.reason)), "", test.undo, "decided again", s.another, admin.Preview{})
 			})
 			if !s.audited("decided again") {
 				t.Error("the audit log does not say that it was taken back")

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/sandbox"
 	"payersync/internal/longtest"
 	"payersync/state"
@@ -260,7 +260,7 @@ var situations = map[connector.Reason]func(*stage) string{
 		s.do([]string{"sweep"}, exitDone)
 		s.must(s.box.DeleteSubscription())
 		s.do([]string{"sweep"}, exitAttention)
-		return office.Subscription
+		return admin.Subscription
 	},
 	connector.ReasonForgotten: func(s *stage) string {
 		old := matterRow
@@ -388,7 +388,7 @@ func TestEveryActOfEveryFinding(t *testing.T) {
 		if r.terminal == "" || r.page == "" || r.undone == "" { // only some were performed, or one of them failed
 			return
 		}
-		fmt.Fprintf(&text, "| %s | %s | %s | `%s` | %s | %s | %s |\n", r.reason, r.act, office.Acts[r.act].Role, r.terminal,
+		fmt.Fprintf(&text, "| %s | %s | %s | `%s` | %s | %s | %s |\n", r.reason, r.act, admin.Acts[r.act].Role, r.terminal,
 			r.page, r.sent, r.undone)
 	}
 	const golden = "testdata/acts.txt"

@@ -17,8 +17,8 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
+	"payersync/connector/admin"
 	"payersync/connector/billing"
-	"payersync/connector/office"
 	"payersync/connector/server"
 	"payersync/state"
 )
@@ -75,7 +75,7 @@ func (a *app) subscribe(ctx context.Context, s *session.Session, yes bool) (err 
 		})
 		return "", err
 	}
-	proposal, err := acts.Propose(ctx, office.Decision{Act: connector.ActSubscribe})
+	proposal, err := acts.Propose(ctx, admin.Decision{Act: connector.ActSubscribe})
 	sure := false
 	if err == nil {
 		sure, err = a.agrees(ctx, proposal, asksInWalk, yes)
@@ -200,7 +200,7 @@ func (a *app) webhooksListCmd() *cobra.Command {
 }
 
 // refusedSince is the beginning of the period for counting refused requests.
-func (a *app) refusedSince() time.Time { return a.now().AddDate(0, 0, -office.RefusalsShown) }
+func (a *app) refusedSince() time.Time { return a.now().AddDate(0, 0, -admin.RefusalsShown) }
 
 // tellRefused says below the deliveries how many requests did not become one.
 func (a *app) tellRefused(refused []state.Refusals) {
@@ -209,7 +209,7 @@ func (a *app) tellRefused(refused []state.Refusals) {
 		n += r.Count
 	}
 	if n > 0 {
-		a.Say("Not listed: %s to the endpoint, refused in the last %d days; payersync status has the reason and the next step.", connector.Plural(n, "request"), office.RefusalsShown)
+		a.Say("Not listed: %s to the endpoint, refused in the last %d days; payersync status has the reason and the next step.", connector.Plural(n, "request"), admin.RefusalsShown)
 	}
 }
 

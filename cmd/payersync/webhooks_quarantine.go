@@ -12,8 +12,8 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
+	"payersync/connector/admin"
 	"payersync/connector/billing"
-	"payersync/connector/office"
 	"payersync/connector/reconcile"
 	"payersync/connector/server"
 	"payersync/state"
@@ -91,15 +91,15 @@ func (a *app) printDelivery(r deliveryReport) {
 }
 
 // deliveriesOf returns the acts on deliveries.
-func deliveriesOf(s *session.Session) *office.Deliveries {
-	return &office.Deliveries{Ledger: s.Ledger, Read: func(typeHeader, eventType string, body []byte) []state.Delivery {
+func deliveriesOf(s *session.Session) *admin.Deliveries {
+	return &admin.Deliveries{Ledger: s.Ledger, Read: func(typeHeader, eventType string, body []byte) []state.Delivery {
 		return server.RereadEvents(eventPaths(s), typeHeader, eventType, body)
 	}}
 }
 
 // noDelivery says where to find the keys of deliveries.
 func noDelivery(err error, name string) error {
-	if errors.Is(err, office.ErrNoDelivery) {
+	if errors.Is(err, admin.ErrNoDelivery) {
 		return fmt.Errorf("no delivery has the key %q, or several begin with it; payersync webhooks list shows the keys",
 			name)
 	}
@@ -158,13 +158,13 @@ func (a *app) showDrained(drained reconcile.DrainResult) error {
 
 // replayDelivery puts one delivery back.
 func (a *app) replayDelivery(ctx context.Context, s *session.Session, name string) error {
-	_, _, err := a.act(ctx, s, office.Decision{Act: connector.ActReplay, Delivery: name}, asksInWalk, "", false)
-	var unclear office.NotUnderstoodError
+	_, _, err := a.act(ctx, s, admin.Decision{Act: connector.ActReplay, Delivery: name}, asksInWalk, "", false)
+	var unclear admin.NotUnderstoodError
 	switch {
 	case errors.As(err, &unclear):
 		return fmt.Errorf("cannot replay %s: %s See payersync webhooks show %[1]s, and name its members in billing.webhook.event_paths; or give it up with payersync webhooks close",
 			show.Visible(name), unclear.Detail)
-	case errors.Is(err, office.ErrNoDelivery):
+	case errors.Is(err, admin.ErrNoDelivery):
 		return fmt.Errorf("cannot replay: %w", noDelivery(err, name))
 	case err != nil:
 		return fmt.Errorf("cannot replay %s: %w", show.Visible(name), err)
@@ -197,11 +197,11 @@ of a delivery's key.`,
 }
 
 func (a *app) closeDelivery(ctx context.Context, s *session.Session, name, reason string) error {
-	out, sure, err := a.act(ctx, s, office.Decision{Act: connector.ActCloseDelivery, Delivery: name}, asksInWalk, reason,
+	out, sure, err := a.act(ctx, s, admin.Decision{Act: connector.ActCloseDelivery, Delivery: name}, asksInWalk, reason,
 		false)
 	key := out.Key
 	switch {
-	case errors.Is(err, office.ErrNoDelivery):
+	case errors.Is(err, admin.ErrNoDelivery):
 		return fmt.Errorf("cannot close: %w", noDelivery(err, name))
 	case err != nil:
 		return fmt.Errorf("cannot close %s: %w", show.Visible(name), err)

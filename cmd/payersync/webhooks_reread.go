@@ -10,7 +10,7 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/reconcile"
 	"payersync/connector/server"
 	"payersync/connector/syncer"
@@ -93,7 +93,7 @@ func rereadPart(ctx context.Context, s *session.Session, part []state.Quarantine
 		if len(q.Body) > 0 {
 			d = server.RereadEvents(eventPaths(s), q.TypeHeader, q.Type, q.Body)
 		}
-		if office.Understood(d) {
+		if admin.Understood(d) {
 			anew[q.Key] = d
 			continue
 		}
@@ -109,7 +109,7 @@ func rereadPart(ctx context.Context, s *session.Session, part []state.Quarantine
 	err = s.Ledger.Do(ctx, func(tx *state.Tx) error {
 		understood = 0
 		for _, key := range slices.Sorted(maps.Keys(anew)) {
-			still, err := office.PutBack(tx, key, anew[key])
+			still, err := admin.PutBack(tx, key, anew[key])
 			if err != nil {
 				return err
 			}

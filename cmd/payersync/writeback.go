@@ -14,7 +14,7 @@ import (
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/accounting"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/outbox"
 	"payersync/connector/syncer"
 	"payersync/connector/writeback"
@@ -34,7 +34,7 @@ without that key.`,
 }
 
 // writebacksOf returns the planned writes of all connections.
-func writebacksOf(s *session.Session) *office.Writebacks {
+func writebacksOf(s *session.Session) *admin.Writebacks {
 	open := func(ctx context.Context, name string) (writeback.Target, error) {
 		c, err := s.Config.One(name)
 		if err != nil {
@@ -42,7 +42,7 @@ func writebacksOf(s *session.Session) *office.Writebacks {
 		}
 		return s.OpenWriter(ctx, c)
 	}
-	return &office.Writebacks{Ledger: s.Ledger, Open: open}
+	return &admin.Writebacks{Ledger: s.Ledger, Open: open}
 }
 
 // writers opens the writers of the connections with a write-back: of one by its name, or of all.
@@ -248,8 +248,8 @@ func (a *app) approveWrites(ctx context.Context, s *session.Session, batch, reas
 	desk := writebacksOf(s)
 	for _, c := range s.Config.Connections {
 		n, err := desk.Approve(ctx, c.Name, batch, actor(), reason)
-		if errors.Is(err, office.ErrWritesChanged) || errors.Is(err, office.ErrNothingWaits) ||
-			errors.Is(err, office.ErrNoWriteback) {
+		if errors.Is(err, admin.ErrWritesChanged) || errors.Is(err, admin.ErrNothingWaits) ||
+			errors.Is(err, admin.ErrNoWriteback) {
 			continue
 		}
 		if err != nil {
@@ -260,7 +260,7 @@ func (a *app) approveWrites(ctx context.Context, s *session.Session, batch, reas
 		return a.Result(map[string]any{"connection": c.Name, "batch": batch, "payers": n})
 	}
 	return fmt.Errorf("cannot approve %s: %w, or nothing waits; payersync writeback plan shows the waiting writes",
-		show.Visible(batch), office.ErrWritesChanged)
+		show.Visible(batch), admin.ErrWritesChanged)
 }
 
 func (a *app) writebackRunCmd() *cobra.Command {

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/state"
 )
 
@@ -48,7 +48,7 @@ func (v *visit) askTicked() error {
 	}
 	done, before, with := 0, 0, 0
 	for _, id := range ids {
-		out, err := v.acts().Perform(v.Context(), office.Decision{Act: act, Record: id}, v.by(reason))
+		out, err := v.acts().Perform(v.Context(), admin.Decision{Act: act, Record: id}, v.by(reason))
 		switch {
 		case errors.Is(err, state.ErrNoRecord):
 			continue
@@ -112,13 +112,13 @@ func (v *visit) back() string {
 }
 
 // notAsked returns the excluding rules of a connection, or of all for "", with their numbers of payers.
-func (v *visit) notAsked(connection string) ([]office.NotAsked, error) {
-	return office.NotAskedBy(v.Context(), v.ledger(), connection, func(connection string) string {
+func (v *visit) notAsked(connection string) ([]admin.NotAsked, error) {
+	return admin.NotAskedBy(v.Context(), v.ledger(), connection, func(connection string) string {
 		if v.pages.cfg.Mappings == nil {
 			return ""
 		}
 		f, _ := connector.Find(v.pages.cfg.Mappings.Files,
-			func(f office.MappingFile) bool { return f.Connection == connection })
+			func(f admin.MappingFile) bool { return f.Connection == connection })
 		return f.Path
 	})
 }

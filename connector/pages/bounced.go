@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"payersync/connector"
+	"payersync/connector/admin"
 	"payersync/connector/letters"
-	"payersync/connector/office"
 	"payersync/state"
 )
 
@@ -50,7 +50,7 @@ func (v *visit) addBounced(page *lettersPage) error {
 const whoBounced = "the list of letters that came back"
 
 // Became describes the result of a line.
-func (*lettersPage) Became(h office.BouncedLine) string { return h.Words(whoBounced) }
+func (*lettersPage) Became(h admin.BouncedLine) string { return h.Words(whoBounced) }
 
 // noteBounced reads bounce reports or addresses.
 func (v *visit) noteBounced() error {
@@ -62,12 +62,12 @@ func (v *visit) noteBounced() error {
 	if err != nil {
 		return err
 	}
-	bounces := &office.Bounces{Ledger: v.ledger()}
+	bounces := &admin.Bounces{Ledger: v.ledger()}
 	heard, err := bounces.Texts(v.Context(), texts, by)
 	switch {
-	case errors.Is(err, office.ErrTooManyLines):
+	case errors.Is(err, admin.ErrTooManyLines):
 		return problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was saved", Sentence: "There are more than " +
-			number(office.MostLines) + " lines.", Next: "Go back, and enter them in several parts."}
+			number(admin.MostLines) + " lines.", Next: "Go back, and enter them in several parts."}
 	case err != nil:
 		return err
 	case len(heard) == 0:
@@ -99,8 +99,8 @@ func (v *visit) noteBounced() error {
 }
 
 // bouncedTexts returns the pasted text and the uploaded files.
-func (v *visit) bouncedTexts() (texts []office.BouncedText, err error) {
-	texts = []office.BouncedText{{Text: v.filled("text")}}
+func (v *visit) bouncedTexts() (texts []admin.BouncedText, err error) {
+	texts = []admin.BouncedText{{Text: v.filled("text")}}
 	if v.MultipartForm == nil {
 		return texts, nil
 	}
@@ -113,7 +113,7 @@ func (v *visit) bouncedTexts() (texts []office.BouncedText, err error) {
 		if err := errors.Join(err, f.Close()); err != nil {
 			return nil, err
 		}
-		texts = append(texts, office.BouncedText{Name: file.Filename, Text: string(raw)})
+		texts = append(texts, admin.BouncedText{Name: file.Filename, Text: string(raw)})
 	}
 	return texts, nil
 }
@@ -126,13 +126,13 @@ func (v *visit) reviveBounced() error {
 	}
 	connection, id, _ := strings.Cut(v.filled("payer"), "/")
 	_, err = v.acts().Perform(v.Context(),
-		office.Decision{Act: connector.ActResume, Record: state.RecordID{Connection: connection, SourceID: id}}, v.by(reason))
+		admin.Decision{Act: connector.ActResume, Record: state.RecordID{Connection: connection, SourceID: id}}, v.by(reason))
 	v.changed()
 	switch {
-	case errors.Is(err, office.ErrNotBounced):
+	case errors.Is(err, admin.ErrNotBounced):
 		return v.done("No letter to the payer's current address was marked as returned. Nothing was changed.",
 			"/mandates/letters")
-	case errors.Is(err, office.ErrNotWrittenTo):
+	case errors.Is(err, admin.ErrNotWrittenTo):
 		return problem{Status: http.StatusConflict, Title: "Nothing was changed",
 			Sentence: "payersync has no e-mail address of this payer.",
 			Next:     "Go back to the letters. The operator of payersync can allow an address alone."}

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"time"
 
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/state"
 )
 
@@ -36,7 +36,7 @@ func (c counters) add(rows []state.SignInAttempts) {
 // judge returns the time for a stranger to wait before a password is checked; 0 for none. It sets how trustworthy the
 // stranger is.
 func (c counters) judge(a *attempt, now time.Time) (wait time.Duration) {
-	a.from = office.CleanClient
+	a.from = admin.CleanClient
 	a.counters[a.pair] = freeTries
 	if c.wrong(a.anywhere, now) >= hotName {
 		a.counters[a.pair] = freeTriesHot
@@ -49,7 +49,7 @@ func (c counters) judge(a *attempt, now time.Time) (wait time.Duration) {
 			wait = max(wait, t.until.Sub(now))
 		}
 		if c.wrong(counter, now) >= min(cleanTries, free) {
-			a.from = office.Suspect
+			a.from = admin.Suspect
 		}
 	}
 	return wait

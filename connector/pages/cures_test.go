@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 )
 
 // commands are what only a terminal takes.
@@ -25,8 +25,8 @@ func TestWhatToDoAboutAReasonNamesNoCommandOnThePages(t *testing.T) {
 			}
 		}
 	}
-	for act, f := range office.Acts {
-		shown := office.Proposal{Decision: office.Decision{Act: act}}.Preview()
+	for act, f := range admin.Acts {
+		shown := admin.Proposal{Decision: admin.Decision{Act: act}}.Preview()
 		if f.Title == "" || f.Becomes == "" || shown.Undo == "" || commands.MatchString(fmt.Sprint(shown)) {
 			t.Errorf("the preview of %s says %+v", act, shown)
 		}

@@ -3,7 +3,7 @@ package pages
 import (
 	"errors"
 
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -45,7 +45,7 @@ func decisionProblem(err error) (sentence, next string) {
 		{syncer.ErrNothingDiffers, "The customer has our values again. Nothing was changed.", look},
 		{syncer.ErrReadMeanwhile, "The customer changed while you were looking. Nothing was changed.",
 			"Compare both sides again, then decide."},
-		{office.ErrMandateHolds, "The payer's mandate is still active, and no finding would report it. Nothing was changed.",
+		{admin.ErrMandateHolds, "The payer's mandate is still active, and no finding would report it. Nothing was changed.",
 			"Cancel the mandate first."},
 	} {
 		if errors.Is(err, why.err) {

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/state"
 )
 
@@ -59,7 +59,7 @@ func deedFor(act connector.Act) *deed {
 
 // decisionsFor returns the decisions possible now with an act. A decision may lack its customer or record; the person
 // then supplies it.
-func (s shownPayer) decisionsFor(act connector.Act) (out []office.Decision) {
+func (s shownPayer) decisionsFor(act connector.Act) (out []admin.Decision) {
 	id := s.id()
 	for _, t := range s.Matter.Told {
 		for _, w := range t.Ways {
@@ -81,49 +81,49 @@ func (s shownPayer) decisionsFor(act connector.Act) (out []office.Decision) {
 
 // notTheHolder returns the decision to reject the customer with the payer's number while it is in dispute. Otherwise it
 // names no customer.
-func (s shownPayer) notTheHolder() office.Decision {
+func (s shownPayer) notTheHolder() admin.Decision {
 	if !slices.ContainsFunc(s.Matter.Told,
-		func(t office.Telling) bool { return t.Reason == connector.ReasonKeyDisputed }) {
-		return office.Decision{}
+		func(t admin.Telling) bool { return t.Reason == connector.ReasonKeyDisputed }) {
+		return admin.Decision{}
 	}
-	return office.Decision{Act: connector.ActReject, Record: s.id(), Customer: s.Matter.Holder}
+	return admin.Decision{Act: connector.ActReject, Record: s.id(), Customer: s.Matter.Holder}
 }
 
 // noted is a person's decision on a payer, not executed by a run yet.
 type noted struct {
-	Says string          // in words
-	Undo office.Decision // to take it back; without an act if that is impossible
-	Ends bool            // it settles the finding, so no other way out is offered
+	Says string         // in words
+	Undo admin.Decision // to take it back; without an act if that is impossible
+	Ends bool           // it settles the finding, so no other way out is offered
 }
 
 // notedOf returns the decisions on a payer not executed yet.
-func notedOf(stored state.StoredRecord, m office.Matter) (out []noted) {
+func notedOf(stored state.StoredRecord, m admin.Matter) (out []noted) {
 	id := state.RecordID{Connection: m.Connection, SourceID: m.SourceID}
 	p := stored.Payer
 	if stored.Merged {
-		waits := slices.ContainsFunc(m.Told, func(t office.Telling) bool { // no run has processed it yet
+		waits := slices.ContainsFunc(m.Told, func(t admin.Telling) bool { // no run has processed it yet
 			return slices.ContainsFunc(t.Reason.Ways(), func(w connector.Way) bool { return w.Act == connector.ActMerge })
 		})
 		out = append(out, noted{"It is the same payer as " + stored.Record.MergedInto + ", which stands for both.",
-			office.Decision{Act: connector.ActSeparate, Record: id,
+			admin.Decision{Act: connector.ActSeparate, Record: id,
 				Other: state.RecordID{Connection: id.Connection, SourceID: stored.Record.MergedInto}}, waits})
 	}
 	if p != nil && p.Unlink.At != 0 {
 		out = append(out, noted{"The customer does not belong to this payer.",
-			office.Decision{Act: connector.ActKeep, Record: id, Customer: p.BillingID}, true})
+			admin.Decision{Act: connector.ActKeep, Record: id, Customer: p.BillingID}, true})
 	}
 	if p != nil && p.Moves.Value != "" {
-		out = append(out, noted{"The customer gets the record's new number.", office.Decision{}, true})
+		out = append(out, noted{"The customer gets the record's new number.", admin.Decision{}, true})
 	}
 	for _, c := range m.Seconds {
 		out = append(out, noted{"The customer " + c + " there is another payer's.",
-			office.Decision{Act: connector.ActTakeBack, Record: id, Customer: c}, false})
+			admin.Decision{Act: connector.ActTakeBack, Record: id, Customer: c}, false})
 	}
 	if p != nil && p.BillingID != "" {
 		return out
 	}
 	for _, w := range m.Said {
-		undo := office.Decision{Act: connector.ActTakeBack, Record: id, Customer: w.BillingID}
+		undo := admin.Decision{Act: connector.ActTakeBack, Record: id, Customer: w.BillingID}
 		switch {
 		case w.Word == state.WordAccept:
 			out = append(out, noted{"The payer is the customer " + w.BillingID + ".", undo, true})
@@ -136,7 +136,7 @@ func notedOf(stored state.StoredRecord, m office.Matter) (out []noted) {
 }
 
 // pathOf returns the address of a decision's question.
-func pathOf(d office.Decision) string {
+func pathOf(d admin.Decision) string {
 	q := url.Values{}
 	if d.Other != (state.RecordID{}) {
 		q.Set("other", d.Other.Connection+"/"+d.Other.SourceID)
@@ -158,17 +158,17 @@ var partWords = map[string]string{"name": "Name", "people": "Contacts", "address
 var errOpen = errors.New("the address names no customer or record")
 
 // decisionAsked returns the decision named by an address or a form, if the payer's page offers it.
-func (v *visit) decisionAsked(act connector.Act, s shownPayer) (d office.Decision, err error) {
+func (v *visit) decisionAsked(act connector.Act, s shownPayer) (d admin.Decision, err error) {
 	offered := s.decisionsFor(act)
 	if len(offered) == 0 {
 		return d, notAsItStands.at(s.Path)
 	}
-	d = office.Decision{Act: act, Record: s.id(), Customer: v.filled("customer"), Parts: v.Form["part"]}
+	d = admin.Decision{Act: act, Record: s.id(), Customer: v.filled("customer"), Parts: v.Form["part"]}
 	if connection, id, ok := strings.Cut(v.filled("other"), "/"); ok {
 		d.Other = state.RecordID{Connection: connection, SourceID: id}
 	}
-	if f := office.Acts[act]; f.Asks(office.InputRecord) && d.Other == (state.RecordID{}) ||
-		f.Asks(office.InputCustomer) && d.Customer == "" {
+	if f := admin.Acts[act]; f.Asks(admin.InputRecord) && d.Other == (state.RecordID{}) ||
+		f.Asks(admin.InputCustomer) && d.Customer == "" {
 		return d, errOpen
 	}
 	for _, o := range offered {
@@ -186,7 +186,7 @@ func (v *visit) decisionAsked(act connector.Act, s shownPayer) (d office.Decisio
 }
 
 // fingerprint reveals whether the effect of a decision changed since a person saw it.
-func fingerprint(d office.Decision, shown office.Preview) string {
+func fingerprint(d admin.Decision, shown admin.Preview) string {
 	d.Parts, d.Fields = nil, nil // chosen by the person in the form
 	return seenOf(d, shown)
 }
@@ -204,7 +204,7 @@ func seenOf(facts ...any) string {
 // asked is a page's question before an act.
 type asked struct {
 	shownPayer
-	office.Preview
+	admin.Preview
 	Act           string
 	Danger, Needs bool
 	Change        int64
@@ -221,7 +221,7 @@ type asked struct {
 }
 
 // addDecision adds the parties of an act to a page, with its changes in words.
-func (v *visit) addDecision(a *asked, d office.Decision, p office.Proposal) (err error) {
+func (v *visit) addDecision(a *asked, d admin.Decision, p admin.Proposal) (err error) {
 	a.Customer, a.Seen = d.Customer, fingerprint(d, a.Preview)
 	if d.Other != (state.RecordID{}) {
 		a.Other = d.Other.Connection + "/" + d.Other.SourceID
@@ -237,7 +237,7 @@ func (v *visit) addDecision(a *asked, d office.Decision, p office.Proposal) (err
 			connector.Map(p.DriftParts(), func(part string) option { return option{Value: part, Label: partWords[part]} })...)
 	}
 	for _, f := range a.Changes {
-		a.Diff = append(a.Diff, side{Label: office.FieldLabel(f.Path), Theirs: f.From, Ours: f.To})
+		a.Diff = append(a.Diff, side{Label: admin.FieldLabel(f.Path), Theirs: f.From, Ours: f.To})
 	}
 	if len(p.Successors) > 0 {
 		a.Instead = v.insteadOf(a.shownPayer, d.Act)
@@ -247,13 +247,13 @@ func (v *visit) addDecision(a *asked, d office.Decision, p office.Proposal) (err
 
 // askOpen asks for the customer or record.
 func (v *visit) askOpen(a *asked, act connector.Act) {
-	if office.Acts[act].Asks(office.InputRecord) {
+	if admin.Acts[act].Asks(admin.InputRecord) {
 		a.Open = "other"
 		return
 	}
 	a.Open = "customer"
 	for _, c := range a.alike {
-		a.Choices = append(a.Choices, leads{pathOf(office.Decision{Act: act, Record: a.id(), Customer: c}), "Customer " + c})
+		a.Choices = append(a.Choices, leads{pathOf(admin.Decision{Act: act, Record: a.id(), Customer: c}), "Customer " + c})
 	}
 }
 
@@ -298,7 +298,7 @@ func (v *visit) tellings(s shownPayer) (out []telling, err error) {
 }
 
 // waysOf returns the buttons of a finding's ways out. Buttons for both halves of a pair appear beside the pair.
-func (v *visit) waysOf(s shownPayer, t office.Telling, paired bool) (out []offer) {
+func (v *visit) waysOf(s shownPayer, t admin.Telling, paired bool) (out []offer) {
 	for _, w := range t.Ways {
 		d := deedFor(w.Decision.Act)
 		if t.Reason == connector.ReasonLikeness && w.Decision.Act != connector.ActGiveUp {

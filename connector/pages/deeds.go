@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -74,7 +74,7 @@ var notes = map[connector.Act]string{
 }
 
 // noteOf describes the result of an act.
-func noteOf(v office.Preview, out office.ActResult) string {
+func noteOf(v admin.Preview, out admin.ActResult) string {
 	switch {
 	case v.Act == connector.ActReinstate:
 		return "The mandate is " + out.Mandate.Status.Label() + "."
@@ -89,8 +89,8 @@ func noteOf(v office.Preview, out office.ActResult) string {
 }
 
 // acts returns the acts for these pages.
-func (v *visit) acts() *office.Attention {
-	acts := office.Attention{Ledger: v.ledger()}
+func (v *visit) acts() *admin.Attention {
+	acts := admin.Attention{Ledger: v.ledger()}
 	if v.pages.cfg.Attention != nil {
 		acts = *v.pages.cfg.Attention
 	}
@@ -99,26 +99,26 @@ func (v *visit) acts() *office.Attention {
 }
 
 // by returns the visitor, with a reason.
-func (v *visit) by(reason string) office.By {
-	return office.By{Operator: operator{Name: v.User.Name, Reason: reason}, Role: v.User.Role}
+func (v *visit) by(reason string) admin.By {
+	return admin.By{Operator: operator{Name: v.User.Name, Reason: reason}, Role: v.User.Role}
 }
 
 // decisionOf returns what an address or a form says about a deed. It returns errOpen if the person must still name the
 // customer or the record.
-func (v *visit) decisionOf(d deed, s shownPayer) (office.Decision, error) {
+func (v *visit) decisionOf(d deed, s shownPayer) (admin.Decision, error) {
 	switch {
 	case isDecision(d):
 		return v.decisionAsked(d.act, s)
 	case d.act != connector.ActUndo:
-		return office.Decision{Act: d.act, Record: s.id()}, nil
+		return admin.Decision{Act: d.act, Record: s.id()}, nil
 	case v.Method == "GET":
-		return office.Decision{Act: d.act, Record: s.id(), Change: s.Undo}, nil
+		return admin.Decision{Act: d.act, Record: s.id(), Change: s.Undo}, nil
 	}
 	change, err := strconv.ParseInt(v.filled("change"), 10, 64)
 	if err != nil {
 		err = changedMeanwhile
 	}
-	return office.Decision{Act: d.act, Record: s.id(), Change: change}, err
+	return admin.Decision{Act: d.act, Record: s.id(), Change: change}, err
 }
 
 // perform performs a deed as a person was shown it, and describes the result.
@@ -142,7 +142,7 @@ func (v *visit) perform(d deed, s shownPayer, reason string) (string, error) {
 		return "", changedMeanwhile.at(s.Path)
 	}
 	out, err := p.Perform(v.Context(), v.by(reason))
-	if errors.Is(err, office.ErrNotBounced) || errors.Is(err, office.ErrNotWrittenTo) {
+	if errors.Is(err, admin.ErrNotBounced) || errors.Is(err, admin.ErrNotWrittenTo) {
 		err = notAsItStands
 	}
 	return noteOf(shown, out), err

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/state"
 )
 
@@ -36,11 +36,11 @@ func (v *visit) design() error {
 			{"signed, bank decides", bank, 9, "/design", 754, 47}, {"awaiting signature", waits, 24, "/design", 803, 129},
 			{"no mandate requested", none, 4, "/design", 934, 20}, {"cancelled", stopped, 8, "/design", 956, 44}},
 		Needs: []needRow{
-			{Line: office.Line{Kind: office.KindPlan, Title: "A plan waits for approval",
+			{Line: admin.Line{Kind: admin.KindPlan, Title: "A plan waits for approval",
 				Detail: "141 new customers are above the limit of 20.", Count: 1, Who: connector.WhoYou,
 				Next: "Look at the changes, then approve or reject them.", Otherwise: "payersync sends none of these changes.",
 				Since: at, Urgent: true}, Path: "/design", On: leads{"/design", "Review"}},
-			{Line: office.Line{Kind: office.KindFinding, Title: "No e-mail address", Count: 12, Who: connector.WhoBooks,
+			{Line: admin.Line{Kind: admin.KindFinding, Title: "No e-mail address", Count: 12, Who: connector.WhoBooks,
 				Next: "Enter an e-mail address in the accounting system.", Otherwise: "payersync requests no mandate from them.",
 				Since: at}, Path: "/design", On: leads{"/design", "Show them"}},
 		},
@@ -60,7 +60,7 @@ func (v *visit) design() error {
 		Chart: newChart("Since when", "Days in the same state.", "Days", "Payers", []string{"0–7", "8–14", ">14"},
 			[]int{12, 7, 3}),
 		Confirm: asked{shownPayer: shownPayer{Path: "/design"}, Act: "cancel", Danger: true, Needs: true,
-			Preview: office.Preview{Title: "Cancel the mandate",
+			Preview: admin.Preview{Title: "Cancel the mandate",
 				Becomes: "The payer can no longer be debited. A new mandate needs a new signature."}},
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/state"
 )
 
@@ -41,7 +41,7 @@ const (
 // out its owner everywhere.
 type Door struct {
 	ledger    *state.Ledger
-	passwords *office.Passwords
+	passwords *admin.Passwords
 
 	mu       sync.Mutex
 	loaded   bool
@@ -60,7 +60,7 @@ type refusals struct {
 
 // NewDoor returns a door with the ledger's saved counters. Close it before the ledger.
 func NewDoor(ledger *state.Ledger) *Door {
-	return &Door{ledger: ledger, passwords: office.NewPasswords(), counters: newCounters(), told: map[string]*refusals{}}
+	return &Door{ledger: ledger, passwords: admin.NewPasswords(), counters: newCounters(), told: map[string]*refusals{}}
 }
 
 // Close saves the counters and waits for audit entries in progress.
@@ -75,7 +75,7 @@ func (d *Door) Close() {
 
 // attempt is one password sent by a client.
 type attempt struct {
-	from     office.Client
+	from     admin.Client
 	device   string         // the counter of the device; "" for a stranger
 	counters map[string]int // of a stranger, each with how many are free
 	pair     string         // the counter of the name and the network
@@ -87,7 +87,7 @@ type attempt struct {
 func (d *Door) enter(ctx context.Context, name, network string, known device, now time.Time) (a attempt,
 	wait time.Duration, err error) {
 	if known.nonce != "" {
-		a = attempt{from: office.KnownDevice, device: d.ledger.SignInHash("device counter", known.nonce)}
+		a = attempt{from: admin.KnownDevice, device: d.ledger.SignInHash("device counter", known.nonce)}
 		var left bool
 		err = d.ledger.Do(ctx, func(tx *state.Tx) (err error) {
 			left, err = tx.TakeDeviceAttempt(a.device, deviceTries, known.expires)

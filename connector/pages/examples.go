@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"payersync/connector"
+	"payersync/connector/admin"
 	"payersync/connector/letters"
-	"payersync/connector/office"
 	"payersync/state"
 )
 
@@ -46,7 +46,7 @@ func (v *visit) examples() error {
 	page.Language = language
 	page.Choices = append(page.Choices,
 		connector.Map(languages, func(l string) choice { return choice{l, v.with("language", l), l == language} })...)
-	for _, kind := range office.LetterKinds {
+	for _, kind := range admin.LetterKinds {
 		letter, err := desk.Example(kind, language)
 		if err != nil {
 			return err
@@ -65,7 +65,7 @@ var noExample = problem{Status: http.StatusNotFound, Title: "There is no such le
 // example shows such a letter as mail programs do.
 func (v *visit) example() error {
 	desk, kind, language := v.pages.cfg.Letters, letters.Kind(v.PathValue("kind")), v.PathValue("language")
-	if desk == nil || desk.Example == nil || !slices.Contains(office.LetterKinds, kind) ||
+	if desk == nil || desk.Example == nil || !slices.Contains(admin.LetterKinds, kind) ||
 		!slices.Contains(desk.Desk.Settings.Languages, language) {
 		return noExample
 	}
@@ -82,7 +82,7 @@ func (v *visit) prepared() error {
 	id := state.RecordID{Connection: v.PathValue("connection"), SourceID: v.PathValue("id")}
 	next, err := desk.NextOf(v.Context(), id)
 	switch {
-	case errors.Is(err, office.ErrCounting):
+	case errors.Is(err, admin.ErrCounting):
 		return v.show("counting", "Counting", v.with())
 	case err != nil:
 		return err

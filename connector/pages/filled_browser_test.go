@@ -8,7 +8,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/pages"
 	"payersync/state"
 )
@@ -33,11 +33,11 @@ func TestPagesThatBeginEmptyAreSoundWhenFilledInABrowser(t *testing.T) {
 		post.signIn(b, "olga", pages.Operator)
 		b.open("/webhooks")
 		b.stop("Refused in the last 7 days", "1,204", "Send a test")
-		post.tested = office.Tested{OK: true,
+		post.tested = admin.Tested{OK: true,
 			Detail: "a signed test delivery came to this ledger through https://pay.example/hook"}
 		b.press("form[action='/webhooks'] button")
 		b.stop("A signed test delivery came to this ledger through https://pay.example/hook.")
-		post.tested = office.Tested{Detail: "https://pay.example/hook answered 401 to a signed test delivery",
+		post.tested = admin.Tested{Detail: "https://pay.example/hook answered 401 to a signed test delivery",
 			Next: "that is the answer to another secret"}
 		b.answered(http.StatusBadGateway, "form[action='/webhooks'] button")
 		b.stop("The test delivery did not arrive", "answered 401", "That is the answer to another secret.")

@@ -19,9 +19,9 @@ import (
 	"payersync/configs"
 	"payersync/connector"
 	"payersync/connector/accounting/csvfile"
+	"payersync/connector/admin"
 	"payersync/connector/billing"
 	"payersync/connector/condition"
-	"payersync/connector/office"
 	"payersync/connector/pages"
 	"payersync/connector/reconcile"
 	"payersync/connector/sandbox"
@@ -47,17 +47,17 @@ type house struct {
 	conn    syncer.Connection
 	pages   *pages.Pages
 	reader  *reconcile.Reconciler
-	acts    *office.Mandates
-	letters *office.Letters // nil for none
-	matcher *office.Matches
+	acts    *admin.Mandates
+	letters *admin.Letters // nil for none
+	matcher *admin.Matches
 	field   *field // of the books, for the status of a mandate; nil for none
 
-	mappings *office.Mappings
+	mappings *admin.Mappings
 
-	tested office.Tested // what a test delivery shows
+	tested admin.Tested // what a test delivery shows
 
-	standings *office.Standings
-	fetcher   *office.Fetcher
+	standings *admin.Standings
+	fetcher   *admin.Fetcher
 	server    *httptest.Server
 
 	mu     sync.Mutex
@@ -77,13 +77,13 @@ func newHouseIn(t testing.TB, folder string) *house {
 }
 
 // newHouseOf returns a house with a clock of its own (nil: the machine's) and letters (nil: none).
-func newHouseOf(t testing.TB, folder string, now func() time.Time, letters func(*house) *office.Letters) *house {
+func newHouseOf(t testing.TB, folder string, now func() time.Time, letters func(*house) *admin.Letters) *house {
 	t.Helper()
 	path := filepath.Join(folder, "payersync.db")
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		statetest.New(t, path)
 	}
-	h := &house{t: t, tested: office.Tested{OK: true, Detail: "a signed test delivery came"}, file: path + ".csv",
+	h := &house{t: t, tested: admin.Tested{OK: true, Detail: "a signed test delivery came"}, file: path + ".csv",
 		box: sandbox.New(sandbox.Options{ClientID: "app-1", ClientSecret: connector.NewSecret("app-secret"),
 			TokenLife: 24 * time.Hour, Now: now})}
 	h.ledger = must(state.Open(context.Background(), state.Options{Path: path, KeyFile: path + ".key", Now: now}))(t)
@@ -99,8 +99,8 @@ func newHouseOf(t testing.TB, folder string, now func() time.Time, letters func(
 	h.syncer = &syncer.Syncer{Ledger: h.ledger, Billing: h.service, Reconciler: h.reader,
 		Settings: syncer.Settings{Workers: 1, Adopt: syncer.AdoptPropose}}
 	h.books(must(fs.ReadFile(configs.FS, "quickstart/customers.csv"))(t))
-	h.acts = &office.Mandates{Ledger: h.ledger, Syncer: h.syncer, Billing: h.service, WhenCreated: "same"}
-	h.standings, h.fetcher = &office.Standings{Ledger: h.ledger}, &office.Fetcher{}
+	h.acts = &admin.Mandates{Ledger: h.ledger, Syncer: h.syncer, Billing: h.service, WhenCreated: "same"}
+	h.standings, h.fetcher = &admin.Standings{Ledger: h.ledger}, &admin.Fetcher{}
 	t.Cleanup(func() { h.fetcher.Close(); h.standings.Close() })
 	if letters != nil {
 		h.letters = letters(h)
@@ -110,21 +110,21 @@ func newHouseOf(t testing.TB, folder string, now func() time.Time, letters func(
 	h.pages = must(pages.New(pages.Config{
 		Letters: h.letters, Guides: guidesOfTests, Systems: systemsOfTests, Design: true,
 		Standings: h.standings, Fetcher: h.fetcher,
-		Ledger: h.ledger, Lists: &office.Lists{Ledger: h.ledger}, Connections: []string{sample},
+		Ledger: h.ledger, Lists: &admin.Lists{Ledger: h.ledger}, Connections: []string{sample},
 		Expected: func() condition.Expected { return condition.Expected{Webhooks: true, Command: written} }, Report: h.report,
 		Mandates: h.acts,
-		Attention: &office.Attention{Ledger: h.ledger, Syncer: h.syncer,
+		Attention: &admin.Attention{Ledger: h.ledger, Syncer: h.syncer,
 			Stored: func(context.Context, string) (syncer.Connection, error) { return h.conn, nil }},
-		Matches: h.matches(), Writebacks: &office.Writebacks{Ledger: h.ledger, Open: h.writer},
-		Moves: &office.Moves{Ledger: h.ledger, Syncer: h.syncer,
+		Matches: h.matches(), Writebacks: &admin.Writebacks{Ledger: h.ledger, Open: h.writer},
+		Moves: &admin.Moves{Ledger: h.ledger, Syncer: h.syncer,
 			Stored: func(context.Context, string) (syncer.Connection, error) { return h.conn, nil }},
-		Explain: func(context.Context, string) (office.Explainer, error) {
-			return office.Explainer{Mapping: h.conn.Mapping, NotSent: billing.Standard().NotCarried}, nil
+		Explain: func(context.Context, string) (admin.Explainer, error) {
+			return admin.Explainer{Mapping: h.conn.Mapping, NotSent: billing.Standard().NotCarried}, nil
 		},
 		Starter: h.starter(), Rate: 5, Mappings: h.newMappings(),
-		Deliveries: &office.Deliveries{Ledger: h.ledger, Read: func(string, string, []byte) []state.Delivery {
+		Deliveries: &admin.Deliveries{Ledger: h.ledger, Read: func(string, string, []byte) []state.Delivery {
 			return []state.Delivery{{State: connector.InboxQuarantined, Detail: "Nothing says how it is read."}}
-		}, Try: func(context.Context) (office.Tested, error) { return h.tested, nil }},
+		}, Try: func(context.Context) (admin.Tested, error) { return h.tested, nil }},
 	}))(t)
 	h.server = httptest.NewServer(h.pages)
 	t.Cleanup(h.server.Close)

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"payersync/connector"
+	"payersync/connector/admin"
 	"payersync/connector/letters"
-	"payersync/connector/office"
 	"payersync/state"
 )
 
@@ -25,7 +25,7 @@ type lettersPage struct {
 	Plan     *letters.Plan
 	TestTo   string // the recipient of a test installation's letters
 	Pauses   []state.LetterStop
-	Counts   []office.LetterCount
+	Counts   []admin.LetterCount
 	Due      int // leave by themselves
 	Waiting  int // for a person, together
 	Held     int // for a person, each by itself
@@ -42,9 +42,9 @@ type lettersPage struct {
 	Bounced   []bouncedRow
 	Dead      int // with bounced letters, listed or not
 
-	Heard   []office.BouncedLine // the result of a report about bounced letters
-	Misread bool                 // not all of it was understood
-	Again   string               // the rejected input
+	Heard   []admin.BouncedLine // the result of a report about bounced letters
+	Misread bool                // not all of it was understood
+	Again   string              // the rejected input
 
 	Stale bool
 	Known bool // new ones are marked, because the shown ones are remembered
@@ -55,7 +55,7 @@ type lettersPage struct {
 
 // letterRow is the recipient of a letter.
 type letterRow struct {
-	office.NamedLetter
+	admin.NamedLetter
 	Path          string
 	Local, Domain string // of the e-mail address
 	New           bool
@@ -123,7 +123,7 @@ func nextLetter(x letters.Next) string {
 func (v *visit) letters() error {
 	page, err := v.lettersPage(v.pages.cfg.Letters.Latest)
 	switch {
-	case errors.Is(err, office.ErrCounting):
+	case errors.Is(err, admin.ErrCounting):
 		return v.show("counting", "Counting", v.with())
 	case err != nil:
 		return err
@@ -150,7 +150,7 @@ func (v *visit) lettersPage(look func(context.Context) (*letters.Plan, error)) (
 	if page.Pauses, err = desk.Pauses(ctx); err != nil {
 		return nil, err
 	}
-	page.Counts, page.Due, page.Waiting = office.CountLetters(page.Plan), page.Plan.Count(letters.Due, ""),
+	page.Counts, page.Due, page.Waiting = admin.CountLetters(page.Plan), page.Plan.Count(letters.Due, ""),
 		len(page.Plan.Batch.Letters)
 	page.Held = page.Plan.Count(letters.Waits, "") - page.Waiting
 	page.Tomorrow = page.Plan.At.AddDate(0, 0, 1).Format(time.DateOnly)
@@ -167,7 +167,7 @@ func (v *visit) lettersPage(look func(context.Context) (*letters.Plan, error)) (
 // addBatch adds the letters of the waiting batch: some in full, and a page of the list.
 func (v *visit) addBatch(page *lettersPage) error {
 	batch := page.Plan.Batch.Letters
-	examples, err := v.letterRows(office.Examples(batch))
+	examples, err := v.letterRows(admin.Examples(batch))
 	if err != nil {
 		return err
 	}
@@ -270,7 +270,7 @@ func (v *visit) addUndecided(page *lettersPage) error {
 }
 
 // desk returns the letters service and the operator, or a problem if letters are off.
-func (v *visit) desk() (*office.Letters, operator, error) {
+func (v *visit) desk() (*admin.Letters, operator, error) {
 	by, err := v.operator()
 	if err != nil {
 		return nil, by, err

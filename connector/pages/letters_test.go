@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"payersync/connector/admin"
 	"payersync/connector/letters"
 	"payersync/connector/letters/templates"
 	"payersync/connector/mail"
 	"payersync/connector/mail/mailtest"
-	"payersync/connector/office"
 	"payersync/connector/pages"
 	"payersync/state"
 )
@@ -41,11 +41,11 @@ func newPostIn(t testing.TB, folder string) (*house, *mailtest.Box) {
 	set := must(templates.Load(templates.Config{From: netmail.Address{Name: "Harbour Bakery",
 		Address: "accounts@harbour.io"}, ReplyTo: "accounts@harbour.io", Legal: legal, LinkHosts: []string{"localhost"},
 		Languages: []string{"en", "de"}}))(t)
-	h := newHouseOf(t, folder, func() time.Time { return monday }, func(h *house) *office.Letters {
+	h := newHouseOf(t, folder, func() time.Time { return monday }, func(h *house) *admin.Letters {
 		path, _ := h.ledger.Path()
-		return &office.Letters{Example: func(kind letters.Kind, language string) (office.ExampleLetter, error) {
+		return &admin.Letters{Example: func(kind letters.Kind, language string) (admin.ExampleLetter, error) {
 			l, err := set.Render(kind, language, templates.Examples(kind, "localhost"))
-			return office.ExampleLetter(l), err
+			return admin.ExampleLetter(l), err
 		}, Desk: &letters.Desk{Ledger: h.ledger, Reader: h.reader, Settings: letters.Settings{
 			Sender: letters.SenderPayersync, From: "Harbour Bakery <accounts@harbour.io>", Address: "accounts@harbour.io",
 			ReplyTo: "accounts@harbour.io", Legal: legal,
@@ -356,7 +356,7 @@ func TestAReasonForLettersIsNoLongerThanAnyOther(t *testing.T) {
 	h, _ := newPost(t)
 	v := h.enter("olaf", pages.Operator)
 	holds(t, v.post("/mandates/letters/pause", http.StatusUnprocessableEntity, "reason",
-		strings.Repeat("x", office.LongestReason+1)), "The reason is too long")
+		strings.Repeat("x", admin.LongestReason+1)), "The reason is too long")
 }
 
 // When the next letter comes is what the desk decides, on the payer's page and in the work list.

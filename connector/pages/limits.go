@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"payersync/connector/admin"
 	"payersync/connector/condition"
-	"payersync/connector/office"
 )
 
 // A user limited to connections sees the pages of an installation without any others. The limits apply once, here, not
@@ -99,13 +99,13 @@ func (c Config) only(names []string) Config {
 	}
 	c.Settings = func() []Setting { return nil }
 	c.Moves = nil
-	c.Letters, c.Deliveries, c.Nudge = nil, &office.Deliveries{Ledger: c.Ledger, Read: unread}, func() {}
+	c.Letters, c.Deliveries, c.Nudge = nil, &admin.Deliveries{Ledger: c.Ledger, Read: unread}, func() {}
 	if c.Mandates != nil {
 		acts := *c.Mandates
 		acts.Ledger, c.Mandates = c.Ledger, &acts
 	}
 	if c.Writebacks != nil {
-		c.Writebacks = &office.Writebacks{Ledger: c.Ledger, Open: c.Writebacks.Open}
+		c.Writebacks = &admin.Writebacks{Ledger: c.Ledger, Open: c.Writebacks.Open}
 	}
 	if c.Attention != nil {
 		acts := *c.Attention
@@ -136,7 +136,7 @@ func (v *visit) nav() []entry {
 	waiting := map[string]int{}
 	if c, err := v.pages.cfg.Standings.AtHand(v.Context()); err == nil { // without a count, the menu has no numbers
 		lines := c.List(nil, v.reads)
-		waiting["/plans"], waiting["/matches"] = office.Items(lines, office.KindPlan), office.Items(lines, office.KindMatch)
+		waiting["/plans"], waiting["/matches"] = admin.Items(lines, admin.KindPlan), admin.Items(lines, admin.KindMatch)
 		waiting["/"] = len(lines)
 	}
 	here := -1 // the longest path that holds this page

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/pages"
 	"payersync/connector/syncer"
 	"payersync/internal/longtest"
@@ -99,7 +99,7 @@ func TestWhoIsLimitedChangesNothingOfAnotherConnection(t *testing.T) {
 			changes = append(changes, fmt.Sprint(c.ID))
 		}
 	}
-	waiting := must((&office.Matches{Ledger: w.ledger, Syncer: w.syncer, Connections: []string{other},
+	waiting := must((&admin.Matches{Ledger: w.ledger, Syncer: w.syncer, Connections: []string{other},
 		Stored: func(context.Context, string) (syncer.Connection, error) { return w.conns[other], nil }}).Now(ctx))(t).Rows
 	if len(mandates) == 0 || len(changes) == 0 || len(waiting) == 0 {
 		t.Fatalf("the other company has %d mandates, %d changes and %d matches", len(mandates), len(changes), len(waiting))

@@ -16,9 +16,9 @@ import (
 	"payersync/configs"
 	"payersync/connector"
 	"payersync/connector/accounting/csvfile"
+	"payersync/connector/admin"
 	"payersync/connector/billing"
 	"payersync/connector/condition"
-	"payersync/connector/office"
 	"payersync/connector/pages"
 	"payersync/connector/syncer"
 	"payersync/mapping"
@@ -99,7 +99,7 @@ func (w *town) shown(edit ...func(*pages.Config)) *pages.Pages {
 	w.t.Helper()
 	names := []string{ours, other}
 	conn := func(_ context.Context, name string) (syncer.Connection, error) { return w.conns[name], nil }
-	ahead, board, kept := &office.Ahead{}, &office.Board{}, &office.Tallies{}
+	ahead, board, kept := &admin.Ahead{}, &admin.Board{}, &admin.Tallies{}
 	w.t.Cleanup(func() { ahead.Close(); board.Close(); kept.Close() })
 	starter := w.starter()
 	starter.Run = func(context.Context, string, string, func(int64), func(syncer.Progress)) error { return nil }
@@ -107,12 +107,12 @@ func (w *town) shown(edit ...func(*pages.Config)) *pages.Pages {
 		Ledger: w.ledger, Connections: names, Standings: w.standings, Fetcher: w.fetcher, Report: w.report, Mandates: w.acts,
 		Rate:      5,
 		Expected:  func() condition.Expected { return condition.Expected{Webhooks: true} },
-		Attention: &office.Attention{Ledger: w.ledger, Syncer: w.syncer, Stored: conn},
-		Matches: &office.Matches{Ledger: w.ledger, Syncer: w.syncer, Connections: names, Ahead: ahead, Board: board,
+		Attention: &admin.Attention{Ledger: w.ledger, Syncer: w.syncer, Stored: conn},
+		Matches: &admin.Matches{Ledger: w.ledger, Syncer: w.syncer, Connections: names, Ahead: ahead, Board: board,
 			Stored: conn},
-		Writebacks: &office.Writebacks{Ledger: w.ledger, Open: w.writer},
-		Explain: func(_ context.Context, name string) (office.Explainer, error) {
-			return office.Explainer{Mapping: w.conns[name].Mapping, NotSent: billing.Standard().NotCarried}, nil
+		Writebacks: &admin.Writebacks{Ledger: w.ledger, Open: w.writer},
+		Explain: func(_ context.Context, name string) (admin.Explainer, error) {
+			return admin.Explainer{Mapping: w.conns[name].Mapping, NotSent: billing.Standard().NotCarried}, nil
 		},
 		Jobs: func(context.Context) ([]pages.JobTimes, error) {
 			return []pages.JobTimes{{JobRow: state.JobRow{Name: "sync " + ours}}, {JobRow: state.JobRow{Name: "sync " + other}},
@@ -120,10 +120,10 @@ func (w *town) shown(edit ...func(*pages.Config)) *pages.Pages {
 		},
 		Settings: func() []pages.Setting { return []pages.Setting{{Group: "Odd", Name: "Address", Value: other}} },
 		Starter:  starter,
-		Mappings: &office.Mappings{
+		Mappings: &admin.Mappings{
 			Ledger: w.ledger, Syncer: &syncer.Syncer{Ledger: w.ledger, Reconciler: w.reader, Settings: w.syncer.Settings},
 			Tally: kept, Read: os.ReadFile, Parse: mapping.Load,
-			Files: []office.MappingFile{{Connection: ours, Path: w.mappingOf(ours)},
+			Files: []admin.MappingFile{{Connection: ours, Path: w.mappingOf(ours)},
 				{Connection: other, Path: w.mappingOf(other)}},
 			Source: func(_ context.Context, name string) (syncer.Connection, error) {
 				c := w.conns[name]
@@ -143,7 +143,7 @@ func (w *town) shown(edit ...func(*pages.Config)) *pages.Pages {
 func (w *town) limited(name string, role pages.Role) *visitor {
 	w.t.Helper()
 	w.user(name, role)
-	if err := (office.Users{Ledger: w.ledger}).Limit(context.Background(), name, []string{ours}, "tester",
+	if err := (admin.Users{Ledger: w.ledger}).Limit(context.Background(), name, []string{ours}, "tester",
 		false); err != nil {
 		w.t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func (w *town) paths(pattern, connection string) []string {
 }
 
 func (w *town) hash(connection string) string {
-	return office.HashOfMapping(must(os.ReadFile(w.mappingOf(connection)))(w.t))
+	return admin.HashOfMapping(must(os.ReadFile(w.mappingOf(connection)))(w.t))
 }
 
 // rows is all that the ledger has of the other company, and of users.

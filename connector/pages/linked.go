@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/state"
 )
 
@@ -78,10 +78,10 @@ func (v *visit) unlink() error {
 	if err != nil {
 		return err
 	}
-	var pairs []office.Pair
+	var pairs []admin.Pair
 	for _, id := range v.Form["id"] {
 		if p := strings.Split(id, "\x1f"); len(p) == 3 {
-			pairs = append(pairs, office.Pair{RecordID: state.RecordID{Connection: p[0], SourceID: p[1]}, BillingID: p[2]})
+			pairs = append(pairs, admin.Pair{RecordID: state.RecordID{Connection: p[0], SourceID: p[1]}, BillingID: p[2]})
 		}
 	}
 	if len(pairs) == 0 {
@@ -96,7 +96,7 @@ func (v *visit) unlink() error {
 }
 
 // takenBack gives the number of undone links and names the others.
-func takenBack(asked int, left []office.Left) string {
+func takenBack(asked int, left []admin.Left) string {
 	note := connector.Plural(asked-len(left), "link") + " taken back. Nothing was sent by this."
 	var sent, underWay []string
 	gone := 0

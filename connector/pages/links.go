@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -24,7 +24,7 @@ type failed struct {
 func (v *visit) lostLinks() error {
 	lot := v.pages.cfg.Fetcher.Lot()
 	content := struct {
-		office.Lot
+		admin.Lot
 		Working  bool
 		Lost     int
 		Hash     string
@@ -44,12 +44,12 @@ func (v *visit) lostLinks() error {
 		content.Stopped = lot.Err.Error()
 	}
 	if acts := v.pages.cfg.Mandates; acts != nil && !content.Working {
-		lost, err := acts.Find(v.Context(), office.Links{})
+		lost, err := acts.Find(v.Context(), admin.Links{})
 		if err != nil {
 			return err
 		}
 		content.Lost, content.Hash = len(lost), hashOfPayers(lost)
-		content.Each, content.Same = acts.Asks(len(lost)) == office.AskEach, acts.WhenCreated == "same"
+		content.Each, content.Same = acts.Asks(len(lost)) == admin.AskEach, acts.WhenCreated == "same"
 	}
 	return v.show("links", "Lost signing links", content)
 }
@@ -65,13 +65,13 @@ func (v *visit) fetchLinks() error {
 	if err := v.fresh(v.URL.Path); err != nil {
 		return err
 	}
-	lost, err := acts.Find(v.Context(), office.Links{})
+	lost, err := acts.Find(v.Context(), admin.Links{})
 	switch {
 	case err != nil:
 		return err
 	case len(lost) == 0:
 		return v.done("No signing link is lost, so payersync requested none.", "/mandates/links")
-	case acts.Asks(len(lost)) == office.AskEach:
+	case acts.Asks(len(lost)) == admin.AskEach:
 		return problem{Status: http.StatusConflict, Title: title,
 			Sentence: "A new request replaces the open mandate, so decide on each payer.",
 			Next:     "Request the signing link on the page of each payer."}
@@ -81,9 +81,9 @@ func (v *visit) fetchLinks() error {
 			Next:     "Go back to the lost signing links, and look again."}
 	}
 	err = v.pages.cfg.Fetcher.Begin(acts,
-		office.Fetching{Payers: lost, Said: true, By: syncer.Operator{Name: v.User.Name}})
+		admin.Fetching{Payers: lost, Said: true, By: syncer.Operator{Name: v.User.Name}})
 	switch {
-	case errors.Is(err, office.ErrAtWork):
+	case errors.Is(err, admin.ErrAtWork):
 		return problem{Status: http.StatusConflict, Title: title, Sentence: "payersync is already fetching signing links.",
 			Next: "Go back to the lost signing links to see the progress."}
 	case err != nil:

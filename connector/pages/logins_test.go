@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/pages"
 	"payersync/internal/longtest"
 	"payersync/state"
@@ -226,7 +226,7 @@ func TestPagesOfADamagedLedgerAreShownAndChangeNothing(t *testing.T) {
 	}
 	l := must(state.Open(context.Background(), state.Options{Path: path, KeyFile: path + ".key"}))(t)
 	t.Cleanup(func() { _ = l.Close() })
-	p := must(pages.New(pages.Config{Ledger: l, Lists: &office.Lists{Ledger: l}, Connections: []string{sample}}))(t)
+	p := must(pages.New(pages.Config{Ledger: l, Lists: &admin.Lists{Ledger: l}, Connections: []string{sample}}))(t)
 	noWrite(t, p, c, "/webhooks/event:e1/close", link, "/signout")
 }
 

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"payersync/connector"
+	"payersync/connector/admin"
 	"payersync/connector/letters"
-	"payersync/connector/office"
 	"payersync/connector/sheet"
 	"payersync/connector/standing"
 	"payersync/state"
@@ -21,18 +21,18 @@ import (
 // waiting are the parts of the work list, by their name in an address.
 var waiting = []struct {
 	show, label string
-	which       office.Which
+	which       admin.Which
 }{
-	{"", "All", office.Which{}},
-	{"unsent", "Not invited yet", office.Which{Step: standing.NotSent}},
-	{"3", "3 days or more", office.Which{Days: 3}},
-	{"7", "7 days", office.Which{Days: 7}},
-	{"14", "14 days", office.Which{Days: 14}},
-	{"30", "30 days", office.Which{Days: 30}},
-	{"bounced", "E-mail bounced", office.Which{Step: standing.Bounced}},
-	{"stopped", "Stopped", office.Which{Step: standing.Stopped}},
-	{"lost", "Signing link lost", office.Which{Step: standing.LinkLost}},
-	{"replaced", "Replaced", office.Which{Replaced: true}},
+	{"", "All", admin.Which{}},
+	{"unsent", "Not invited yet", admin.Which{Step: standing.NotSent}},
+	{"3", "3 days or more", admin.Which{Days: 3}},
+	{"7", "7 days", admin.Which{Days: 7}},
+	{"14", "14 days", admin.Which{Days: 14}},
+	{"30", "30 days", admin.Which{Days: 30}},
+	{"bounced", "E-mail bounced", admin.Which{Step: standing.Bounced}},
+	{"stopped", "Stopped", admin.Which{Step: standing.Stopped}},
+	{"lost", "Signing link lost", admin.Which{Step: standing.LinkLost}},
+	{"replaced", "Replaced", admin.Which{Replaced: true}},
 }
 
 // part is a link to a part of a list, with how many are in it.
@@ -43,7 +43,7 @@ type part struct {
 
 // workRow is a payer yet to sign.
 type workRow struct {
-	office.Stood
+	admin.Stood
 	Path   string // of the payer's page
 	Local  string // of the e-mail address as the visitor may see it, with the @
 	Domain string
@@ -74,8 +74,8 @@ func (v *visit) mandates() error {
 		Least    int
 		Written  []writtenBack // the newest write-back of each connection
 	}{Counted: c.At, Several: len(v.pages.cfg.Connections) > 1, Operator: v.User.Role.May(Operator),
-		Letters: v.pages.served["/mandates/letters"], Today: office.DayOf(v.pages.now()), Least: office.LeastGroup}
-	var which office.Which
+		Letters: v.pages.served["/mandates/letters"], Today: admin.DayOf(v.pages.now()), Least: admin.LeastGroup}
+	var which admin.Which
 	show := v.filled("show")
 	content.Show = show
 	for _, w := range waiting {
@@ -107,24 +107,24 @@ func (v *visit) mandates() error {
 	if content.Written, err = v.writtenBack(); err != nil {
 		return err
 	}
-	if at := slices.IndexFunc(c.Signing, func(s office.Signing) bool { return s.By == "all" }); at >= 0 {
+	if at := slices.IndexFunc(c.Signing, func(s admin.Signing) bool { return s.By == "all" }); at >= 0 {
 		s := c.Signing[at]
 		content.Signing = newChart("Days to sign",
 			fmt.Sprintf("Half of %s came within %s, nine of ten within %s.", connector.Plural(s.Signed, "signature"),
 				within(s.Median), within(s.P90)),
-			"Days", "Signatures", boundLabels(office.SignedIn[:], ">"), s.Days[:])
+			"Days", "Signatures", boundLabels(admin.SignedIn[:], ">"), s.Days[:])
 	}
 	return v.show("mandates", "Mandates", content)
 }
 
 // workRows returns the payers yet to sign, with their next step.
-func (v *visit) workRows(stood []office.Stood) (out []workRow, err error) {
+func (v *visit) workRows(stood []admin.Stood) (out []workRow, err error) {
 	ids := make([]state.RecordID, len(stood))
 	for i, r := range stood {
 		ids[i] = state.RecordID{Connection: r.Connection, SourceID: r.SourceID}
 	}
 	written, err := v.pages.cfg.Letters.NextOf(v.Context(), ids...)
-	counting := errors.Is(err, office.ErrCounting)
+	counting := errors.Is(err, admin.ErrCounting)
 	if err != nil && !counting {
 		return nil, err
 	}
@@ -147,9 +147,9 @@ func (v *visit) workRows(stood []office.Stood) (out []workRow, err error) {
 
 // counted returns the last count of all records. While the first count is running, it shows a page with this message
 // and returns nil.
-func (v *visit) counted() (*office.Count, error) {
+func (v *visit) counted() (*admin.Count, error) {
 	c, err := v.pages.cfg.Standings.Latest(v.Context())
-	if errors.Is(err, office.ErrCounting) {
+	if errors.Is(err, admin.ErrCounting) {
 		return nil, v.show("counting", "Counting", v.with())
 	}
 	return c, err
@@ -189,7 +189,7 @@ func (v *visit) handOver() error {
 	if err != nil {
 		return err
 	}
-	h := office.Handover{Valid: v.pages.cfg.Valid, Why: why}
+	h := admin.Handover{Valid: v.pages.cfg.Valid, Why: why}
 	switch who := v.filled("who"); who {
 	case "all":
 	case "unsent":
@@ -204,16 +204,16 @@ func (v *visit) handOver() error {
 		}
 		h.Older = time.Duration(days) * 24 * time.Hour
 	}
-	file, err := office.MakeHandover(v.Context(), v.ledger(), h, v.User.Name)
+	file, err := admin.MakeHandover(v.Context(), v.ledger(), h, v.User.Name)
 	if err != nil {
 		return err
 	}
 	var rows [][]string
 	if err := file.Each(v.Context(),
-		func(r office.HandoverRow) error { rows = append(rows, r.Cells()); return nil }); err != nil {
+		func(r admin.HandoverRow) error { rows = append(rows, r.Cells()); return nil }); err != nil {
 		return err
 	}
-	return v.download("links.csv", office.HandoverHeader, rows)
+	return v.download("links.csv", admin.HandoverHeader, rows)
 }
 
 // download answers with a file for a spreadsheet, made whole before its first byte leaves.
@@ -254,12 +254,12 @@ func (v *visit) noteSent() error {
 			Next:     "Go back and give the day, for example 2026-11-20."}
 	}
 	sendings := connector.Map(slices.Compact(slices.Sorted(slices.Values(chosen))),
-		func(id string) office.Sending { return office.Sending{MandateID: id, On: on} })
+		func(id string) admin.Sending { return admin.Sending{MandateID: id, On: on} })
 	why, err := v.why()
 	if err != nil {
 		return err
 	}
-	r, err := office.NoteSent(v.Context(), v.ledger(), sendings, v.User.Name, why)
+	r, err := admin.NoteSent(v.Context(), v.ledger(), sendings, v.User.Name, why)
 	if err != nil {
 		return err
 	}
@@ -302,8 +302,8 @@ func (v *visit) exportReport() error {
 	}
 	defer v.pages.exporting.Unlock()
 	var rows [][]string
-	_, err := office.MakeReport(v.Context(), v.ledger(), office.ReportOn{Valid: v.pages.cfg.Valid},
-		func(r office.ReportRow) error {
+	_, err := admin.MakeReport(v.Context(), v.ledger(), admin.ReportOn{Valid: v.pages.cfg.Valid},
+		func(r admin.ReportRow) error {
 			if (class == "" || r.Class == class) && (step == "" || r.Step == step) {
 				rows = append(rows, r.Cells())
 			}
@@ -322,7 +322,7 @@ func (v *visit) exportReport() error {
 	}); err != nil {
 		return err
 	}
-	return v.download("report.csv", office.ReportHeader, rows)
+	return v.download("report.csv", admin.ReportHeader, rows)
 }
 
 // writtenBack is the newest write-back of a connection.
@@ -338,9 +338,9 @@ func (v *visit) writtenBack() ([]writtenBack, error) {
 		row := writtenBack{WritebackRun: r}
 		switch {
 		case r.Waiting > 0:
-			row.Path = writesPath(r.Connection, office.WaitingWrites)
+			row.Path = writesPath(r.Connection, admin.WaitingWrites)
 		case r.Stuck > 0:
-			row.Path = writesPath(r.Connection, office.StuckWrites)
+			row.Path = writesPath(r.Connection, admin.StuckWrites)
 		}
 		return row
 	}), err

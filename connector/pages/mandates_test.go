@@ -14,7 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"payersync/configs"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/pages"
 	"payersync/connector/sandbox"
 	"payersync/connector/standing"
@@ -83,7 +83,7 @@ func TestWhoHasToSignIsListedHandedOverAndNotedAsSent(t *testing.T) {
 	}
 	rows := sheetOf(t, anna.post("/mandates/handover", http.StatusOK, "who", "unsent", "separator", "semicolon", "reason",
 		"mail merge"), ';')
-	if len(rows) != 34 || strings.Join(rows[0], " ") != strings.Join(office.HandoverHeader, " ") ||
+	if len(rows) != 34 || strings.Join(rows[0], " ") != strings.Join(admin.HandoverHeader, " ") ||
 		rows[1][0] != "HB001" || !strings.Contains(rows[1][7], "/sign/") {
 		t.Errorf("%d rows: %q", len(rows), rows[:2])
 	}
@@ -97,7 +97,7 @@ func TestWhoHasToSignIsListedHandedOverAndNotedAsSent(t *testing.T) {
 	}
 
 	ids := ticks(page)
-	today := office.DayOf(h.ledger.Now())
+	today := admin.DayOf(h.ledger.Now())
 	anna.post("/mandates/sent", http.StatusUnprocessableEntity, "on", today)
 	anna.post("/mandates/sent", http.StatusUnprocessableEntity, "mandate", ids[0], "on", "yesterday")
 	viewer.post("/mandates/sent", http.StatusForbidden, "mandate", ids[0], "on", today)
@@ -221,7 +221,7 @@ func TestTheReportSumsUpToTheBooks(t *testing.T) {
 	}
 	viewer.post("/mandates/report", http.StatusForbidden)
 	rows := sheetOf(t, anna.post("/mandates/report", http.StatusOK), ',')
-	if len(rows) != 40 || strings.Join(rows[0], " ") != strings.Join(office.ReportHeader, " ") {
+	if len(rows) != 40 || strings.Join(rows[0], " ") != strings.Join(admin.ReportHeader, " ") {
 		t.Errorf("%d rows, %q", len(rows), rows[0])
 	}
 	if log := h.logged(1); log != "anna export report 39 records: all" {

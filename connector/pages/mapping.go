@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/syncer"
 	"payersync/mapping"
 	"payersync/mapping/strict"
@@ -80,7 +80,7 @@ type mappingPage struct {
 	MayRun     bool
 	From       string // the version opened in place of the file
 	Changed    bool   // the text is another than the file's
-	Difference []office.DiffLine
+	Difference []admin.DiffLine
 	Sharing    []string
 
 	Status    int
@@ -96,7 +96,7 @@ type mappingPage struct {
 	Whole     bool // the preview looked at all records
 	Record    string
 	RecordWhy string
-	Rules     []office.RuleChange
+	Rules     []admin.RuleChange
 }
 
 // gutterLine is the number of a line, and its mistake.
@@ -116,13 +116,13 @@ type mappingConflict struct {
 	By    state.Entry // zero if unknown
 	Text  string
 	Hash  string
-	Lines []office.DiffLine
+	Lines []admin.DiffLine
 }
 
 // fieldsShown are the fields of a source, unless they are being counted.
 type fieldsShown struct {
 	Busy    bool
-	Fields  []office.SourceField
+	Fields  []admin.SourceField
 	Records int
 	Why     string
 }
@@ -139,9 +139,9 @@ func (f fieldsShown) Filled(n int) string {
 }
 
 // theMapping returns the mapping file named by the address.
-func (v *visit) theMapping() (office.MappingText, error) {
+func (v *visit) theMapping() (admin.MappingText, error) {
 	if v.pages.cfg.Mappings == nil {
-		return office.MappingText{}, noMapping
+		return admin.MappingText{}, noMapping
 	}
 	now, known, err := v.pages.cfg.Mappings.Now(v.PathValue("connection"))
 	switch {
@@ -188,7 +188,7 @@ func (v *visit) openMapping(asText bool) error {
 	return v.showMapping(p, now)
 }
 
-func (v *visit) newMappingPage(now office.MappingText) *mappingPage {
+func (v *visit) newMappingPage(now admin.MappingText) *mappingPage {
 	connection := v.PathValue("connection")
 	return &mappingPage{
 		Connection: connection, Path: mappingPath(connection), File: filepath.Base(now.Path), Text: now.Text,
@@ -199,7 +199,7 @@ func (v *visit) newMappingPage(now office.MappingText) *mappingPage {
 }
 
 // showMapping fills the page with its text's data, and answers with it.
-func (v *visit) showMapping(p *mappingPage, now office.MappingText) error {
+func (v *visit) showMapping(p *mappingPage, now admin.MappingText) error {
 	ctx, m := v.Context(), v.pages.cfg.Mappings
 	var err error
 	if p.InForce, err = v.ledger().MappingInForce(ctx, p.Connection); err != nil && !errors.Is(err, state.ErrNoMapping) {
@@ -209,10 +209,10 @@ func (v *visit) showMapping(p *mappingPage, now office.MappingText) error {
 		return err
 	}
 	p.Unused = p.InForce.Hash != now.Hash
-	p.Text = office.LineEnds(p.Text, now.Text)
+	p.Text = admin.LineEnds(p.Text, now.Text)
 	p.Changed = p.Text != now.Text
 	if p.Difference == nil {
-		p.Difference = office.DiffOf(now.Text, p.Text)
+		p.Difference = admin.DiffOf(now.Text, p.Text)
 	}
 	checked, err := m.Check(ctx, p.Connection, []byte(p.Text))
 	if err != nil {
@@ -300,7 +300,7 @@ func (v *visit) addFields(p *mappingPage) error {
 		p.Fields.Busy = true
 		return nil
 	}
-	p.Fields.Fields = office.Privacy{Whole: p.Raw}.SourceFields(profiles)
+	p.Fields.Fields = admin.Privacy{Whole: p.Raw}.SourceFields(profiles)
 	if len(profiles) > 0 {
 		p.Fields.Records = profiles[0].Records
 	}
@@ -318,7 +318,7 @@ func (v *visit) editMapping() error {
 			Next: "Open the mapping, and use one of its buttons."}
 	}
 	p := v.newMappingPage(now)
-	p.Text, p.Record, p.Reason = office.LineEnds(v.PostFormValue("text"), now.Text), v.filled("record"), v.filled("reason")
+	p.Text, p.Record, p.Reason = admin.LineEnds(v.PostFormValue("text"), now.Text), v.filled("record"), v.filled("reason")
 	if opened := v.filled("opened"); opened != "" {
 		p.Opened = opened
 	}
@@ -394,7 +394,7 @@ func (v *visit) saveMapping(p *mappingPage) (done bool, err error) {
 		return false, err
 	}
 	hash, err := v.pages.cfg.Mappings.Save(v.Context(), p.Connection, p.Opened, p.Text, by)
-	var unwritable *office.MappingUnwritable
+	var unwritable *admin.MappingUnwritable
 	switch {
 	case err == nil:
 		note := fmt.Sprintf("Saved as version %.8s. Nothing was sent: the next run uses it, and waits for approval if it would change more than the limits allow.", hash)
@@ -402,15 +402,15 @@ func (v *visit) saveMapping(p *mappingPage) (done bool, err error) {
 			note += " It is the mapping of " + strings.Join(p.Sharing, ", ") + ", too."
 		}
 		return true, v.done(note, p.address())
-	case errors.Is(err, office.ErrMappingSame):
+	case errors.Is(err, admin.ErrMappingSame):
 		return true, v.done("The file has this text already. Nothing was changed.", p.address())
-	case errors.Is(err, office.ErrMappingMoved):
+	case errors.Is(err, admin.ErrMappingMoved):
 		return false, v.meet(p)
-	case errors.Is(err, office.ErrMappingOthers):
+	case errors.Is(err, admin.ErrMappingOthers):
 		p.Status, p.Problem, p.Anchor = http.StatusForbidden, "nothing was saved, because "+err.Error(), "offered"
 		p.Offered = "A user who sees all connections can save it: give them this text, or the difference below."
 		return false, nil
-	case errors.Is(err, office.ErrMappingWrong):
+	case errors.Is(err, admin.ErrMappingWrong):
 		p.Status = http.StatusUnprocessableEntity
 		p.Problem, p.Anchor = "nothing was saved, because "+err.Error(), "text"
 		return false, nil
@@ -437,7 +437,7 @@ func (v *visit) meet(p *mappingPage) error {
 	if err != nil {
 		return err
 	}
-	c := &mappingConflict{Text: theirs.Text, Hash: theirs.Hash, Lines: office.DiffOf(theirs.Text, p.Text)}
+	c := &mappingConflict{Text: theirs.Text, Hash: theirs.Hash, Lines: admin.DiffOf(theirs.Text, p.Text)}
 	if c.By, err = v.ledger().MappingSavedBy(v.Context(), theirs.Hash); err != nil {
 		return err
 	}

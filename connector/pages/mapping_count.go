@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/syncer"
 	"payersync/mapping"
 	"payersync/state"
@@ -46,7 +46,7 @@ func (v *visit) forecastOf(p syncer.Preview, keyName string) (*forecast, error) 
 	f.Sum = p.Creates + p.Adopts + p.Updates + p.Dropped.Count + f.NotNow
 	for _, g := range p.Groups {
 		what := connector.Map(g.Changes,
-			func(c syncer.FieldManner) string { return office.FieldWord(c.Path) + " " + string(c.Manner) })
+			func(c syncer.FieldManner) string { return admin.FieldWord(c.Path) + " " + string(c.Manner) })
 		f.Groups = append(f.Groups, forecastGroup{g.Count, strings.Join(slices.Compact(what), ", ")})
 	}
 	ids := make([]state.RecordID, len(p.Customers))
@@ -58,17 +58,17 @@ func (v *visit) forecastOf(p syncer.Preview, keyName string) (*forecast, error) 
 		row := forecastRow{Who: payerName{p.Connection, c.SourceID, labels[ids[i]].Name}, Does: does[c.Action]}
 		switch {
 		case c.Verdict == state.Held:
-			row.Does = "would be on hold: " + strings.ToLower(office.ReasonTitle(c.Reason))
+			row.Does = "would be on hold: " + strings.ToLower(admin.ReasonTitle(c.Reason))
 		case c.Verdict == state.Excluded:
 			row.Does = "would be excluded"
 		}
-		diff := office.Privacy{Whole: true}.Diff(c.Diff)
+		diff := admin.Privacy{Whole: true}.Diff(c.Diff)
 		if !v.User.Role.May(Operator) {
-			diff = office.ForViewers(c.Diff, keyName)
+			diff = admin.ForViewers(c.Diff, keyName)
 		}
 		for j, d := range diff {
 			row.Fields = append(row.Fields,
-				fieldRow{Path: d.Path, Field: office.FieldWord(d.Path), Now: d.From, After: d.To, Emptied: c.Diff[j].From != "" &&
+				fieldRow{Path: d.Path, Field: admin.FieldWord(d.Path), Now: d.From, After: d.To, Emptied: c.Diff[j].From != "" &&
 					c.Diff[j].To == ""})
 		}
 		f.Payers = append(f.Payers, row)
@@ -77,13 +77,13 @@ func (v *visit) forecastOf(p syncer.Preview, keyName string) (*forecast, error) 
 }
 
 // addPreview tries the text on the first records, and on the requested record.
-func (v *visit) addPreview(p *mappingPage, checked office.Checked, now office.MappingText) error {
+func (v *visit) addPreview(p *mappingPage, checked admin.Checked, now admin.MappingText) error {
 	ctx, m := v.Context(), v.pages.cfg.Mappings
 	first, err := m.First(ctx, checked.Connection)
 	if err != nil {
 		return err
 	}
-	p.Whole = first.Records < office.FirstRecords
+	p.Whole = first.Records < admin.FirstRecords
 	if p.Preview, err = v.forecastOf(first, checked.Mapping.KeyName()); err != nil || p.Record == "" || !p.Raw {
 		return err
 	}
@@ -92,7 +92,7 @@ func (v *visit) addPreview(p *mappingPage, checked office.Checked, now office.Ma
 	if was, err := m.Check(ctx, p.Connection, []byte(now.Text)); err == nil {
 		before = was.Mapping
 	}
-	rules, err := office.RuleChanges(ctx, v.ledger(), id, before, checked.Mapping, office.Privacy{Whole: true})
+	rules, err := admin.RuleChanges(ctx, v.ledger(), id, before, checked.Mapping, admin.Privacy{Whole: true})
 	switch {
 	case errors.Is(err, state.ErrNoRecord):
 		p.RecordWhy = "No record has this number."
@@ -129,7 +129,7 @@ func (v *visit) mappingCount() error {
 	}
 	content := struct {
 		Connection, Path, Hash string
-		office.Tally
+		admin.Tally
 		Old, Saved bool
 		Preview    *forecast
 		Whole      bool

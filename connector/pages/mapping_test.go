@@ -15,7 +15,7 @@ import (
 
 	"payersync/configs"
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/pages"
 	"payersync/connector/syncer"
 	"payersync/mapping"
@@ -23,15 +23,15 @@ import (
 )
 
 // newMappings returns the mappings of the house: the shipped one, in a file of its own.
-func (h *house) newMappings() *office.Mappings {
+func (h *house) newMappings() *admin.Mappings {
 	h.t.Helper()
 	h.write(h.mappingFile(), string(must(fs.ReadFile(configs.FS, "quickstart/mapping.yaml"))(h.t)))
-	kept := &office.Tallies{}
+	kept := &admin.Tallies{}
 	h.t.Cleanup(kept.Close)
-	h.mappings = &office.Mappings{
+	h.mappings = &admin.Mappings{
 		Ledger: h.ledger, Syncer: &syncer.Syncer{Ledger: h.ledger, Reconciler: h.reader, Settings: h.syncer.Settings},
 		Tally: kept, Read: os.ReadFile,
-		Files: []office.MappingFile{{Connection: sample, Path: h.mappingFile()}},
+		Files: []admin.MappingFile{{Connection: sample, Path: h.mappingFile()}},
 		Source: func(context.Context, string) (syncer.Connection, error) {
 			conn := h.conn
 			conn.Mapping = nil
@@ -143,7 +143,7 @@ func TestAMappingIsMendedTriedAndSaved(t *testing.T) {
 		t.Errorf("%q is left behind", left)
 	}
 	lines := must(h.ledger.Log(context.Background(), state.LogFilter{Limit: 100}))(t)
-	want := fmt.Sprintf("%s %.12s → %.12s", sample, office.HashOfMapping([]byte(was)), office.HashOfMapping([]byte(upper)))
+	want := fmt.Sprintf("%s %.12s → %.12s", sample, admin.HashOfMapping([]byte(was)), admin.HashOfMapping([]byte(upper)))
 	found := false
 	for _, e := range lines {
 		found = found || e.Actor == "anna" && e.Action == "save mapping" && e.Subject == want && e.Reason == "capitals"
@@ -159,7 +159,7 @@ func TestAMappingIsMendedTriedAndSaved(t *testing.T) {
 	holds(t, anna.get("/plans", http.StatusOK), "1 plan waits for a person")
 	page = anna.get(mappingPath+"/versions", http.StatusOK)
 	holds(t, page, "In force", "anna", "capitals", "Roll back…")
-	old := office.HashOfMapping([]byte(was))
+	old := admin.HashOfMapping([]byte(was))
 	holds(t, anna.get(mappingPath+"/versions?a="+old, http.StatusOK), "+ <bdi>", "upper(trim(Name))</bdi></ins>", "</del>")
 	page = anna.get(mappingPath+"?version="+old, http.StatusOK)
 	holds(t, page, "It takes the place of the file when you save it", "name: trim(Name)")
@@ -194,7 +194,7 @@ func TestOfManyWhoSaveAtOnceOneDoes(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	was := h.text()
-	hash := office.HashOfMapping([]byte(was))
+	hash := admin.HashOfMapping([]byte(was))
 	var wg sync.WaitGroup
 	won := make(chan string, 8)
 	for i := range 8 {
@@ -295,7 +295,7 @@ func TestTwoConnectionsWithOneMappingAreToldOfBoth(t *testing.T) {
 	if err := os.Symlink(h.mappingFile(), link); err != nil {
 		t.Fatal(err)
 	}
-	h.mappings.Files = append(h.mappings.Files, office.MappingFile{Connection: "harbour", Path: link})
+	h.mappings.Files = append(h.mappings.Files, admin.MappingFile{Connection: "harbour", Path: link})
 	anna := h.enter("anna", pages.Admin)
 	holds(t, anna.get("/mapping", http.StatusOK), sample, "harbour")
 	page := anna.get(mappingPath, http.StatusOK)
@@ -329,9 +329,9 @@ func TestAllRecordsAreCountedInTheBackground(t *testing.T) {
 	h.mappings.Syncer.Settings = h.syncer.Settings
 	anna := h.enter("anna", pages.Admin)
 	text := inCapitals(h.text())
-	page := anna.post(mappingPath, http.StatusOK, "text", text, "opened", office.HashOfMapping([]byte(h.text())), "do",
+	page := anna.post(mappingPath, http.StatusOK, "text", text, "opened", admin.HashOfMapping([]byte(h.text())), "do",
 		"count")
-	hash := office.HashOfMapping([]byte(text))
+	hash := admin.HashOfMapping([]byte(text))
 	for range 100 {
 		if !strings.Contains(page, "data-again") {
 			break
@@ -356,7 +356,7 @@ func TestWhoMayNotEditAMappingChangesNothing(t *testing.T) {
 	for _, role := range []pages.Role{pages.Viewer, pages.Operator} {
 		eve := h.enter("eve", role)
 		for _, do := range []string{"check", "count", "save"} {
-			eve.post(mappingPath, http.StatusForbidden, "text", was+"# eve\n", "opened", office.HashOfMapping([]byte(was)), "do",
+			eve.post(mappingPath, http.StatusForbidden, "text", was+"# eve\n", "opened", admin.HashOfMapping([]byte(was)), "do",
 				do, "reason", "mine")
 		}
 		eve.post(mappingPath+"/preview/"+strings.Repeat("0", 64), http.StatusForbidden, "do", "cancel")
@@ -366,7 +366,7 @@ func TestWhoMayNotEditAMappingChangesNothing(t *testing.T) {
 				t.Errorf("the %s is shown %s", role, not)
 			}
 		}
-		eve.get(mappingPath+"?version="+office.HashOfMapping([]byte(was)), http.StatusOK)
+		eve.get(mappingPath+"?version="+admin.HashOfMapping([]byte(was)), http.StatusOK)
 	}
 	if h.text() != was || h.saves() != 0 {
 		t.Error("it was saved, or said to be")
@@ -424,7 +424,7 @@ func TestHostileTextStaysText(t *testing.T) {
 	for _, text := range []string{"</textarea><script>alert(1)</script>", "\u202e name: =1+1", strings.Repeat("x", 5000),
 		"\x00", "", "- \n- <img src=x onerror=alert(1)>", "{{.}}", "key: &a [*a, *a]"} {
 		page := anna.post(mappingPath, http.StatusUnprocessableEntity, "text", text, "opened",
-			office.HashOfMapping([]byte(h.text())), "do", "check")
+			admin.HashOfMapping([]byte(h.text())), "do", "check")
 		if strings.Contains(page, "<script>alert") || strings.Contains(page, "<img src=x") ||
 			strings.Contains(page, "<b>x</b>") {
 			t.Errorf("%q becomes a part of the page", text)

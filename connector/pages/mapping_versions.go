@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/mapping"
 	"payersync/state"
 )
@@ -23,7 +23,7 @@ func (v *visit) quality() error {
 		Busy, Whole      bool
 		NoMapping        bool
 		Records          int
-		office.Quality
+		admin.Quality
 	}{Connection: connection, Path: mappingPath(connection), Whole: v.User.Role.May(Operator)}
 	checked, err := v.pages.cfg.Mappings.Check(v.Context(), connection, []byte(now.Text))
 	if err != nil {
@@ -41,7 +41,7 @@ func (v *visit) quality() error {
 	}
 	found, counted := t.Result.(mapping.CoverageReport)
 	content.Busy, content.Records = !counted, found.Records
-	content.Quality = office.Privacy{Whole: content.Whole}.Quality(found)
+	content.Quality = admin.Privacy{Whole: content.Whole}.Quality(found)
 	return v.show("quality", "Data quality", content)
 }
 
@@ -99,7 +99,7 @@ func (v *visit) versions() error {
 		Unused           bool
 		Saved            state.Entry
 		A, B             string
-		Lines            []office.DiffLine
+		Lines            []admin.DiffLine
 		Compared         bool
 		Pager            pager
 	}{Connection: connection, Path: mappingPath(connection), File: now.Hash, MayEdit: v.User.Role.May(Admin),
@@ -125,7 +125,7 @@ func (v *visit) versions() error {
 }
 
 // compared returns the difference between two versions; "" and "file" are the file as it is.
-func (v *visit) compared(now office.MappingText, a, b string) ([]office.DiffLine, error) {
+func (v *visit) compared(now admin.MappingText, a, b string) ([]admin.DiffLine, error) {
 	var texts [2]string
 	for i, which := range []string{a, b} {
 		texts[i] = now.Text
@@ -140,5 +140,5 @@ func (v *visit) compared(now office.MappingText, a, b string) ([]office.DiffLine
 			texts[i] = withoutExamples(texts[i])
 		}
 	}
-	return office.DiffOf(texts[0], texts[1]), nil
+	return admin.DiffOf(texts[0], texts[1]), nil
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/mapping"
 	"payersync/mapping/strict"
 )
@@ -17,7 +17,7 @@ import (
 // fieldsTab is the table of a customer's fields with their rules, in place of the mapping's text.
 type fieldsTab struct {
 	Rows    []fieldRule
-	Columns []office.Column
+	Columns []admin.Column
 	Quick   bool // each row has the columns to choose from
 	Open    string
 }
@@ -27,7 +27,7 @@ const quickest = 400
 
 // fieldRule is a row of the table.
 type fieldRule struct {
-	office.CustomerField
+	admin.CustomerField
 	Does    string // the rule in words
 	Wrong   string // its mistake
 	Open    bool   // its form is open
@@ -108,9 +108,9 @@ func (p *mappingPage) LineAt(n int) lineOfText { return lineOfText{n, p.Path, p.
 func (v *visit) mappingText() error { return v.openMapping(true) }
 
 // addFieldsTab adds the table, unless the text is no mapping.
-func (v *visit) addFieldsTab(p *mappingPage, checked office.Checked) error {
-	p.Table = &fieldsTab{Columns: office.Columns(checked.Info.Fields), Open: p.Open}
-	m, privacy := v.pages.cfg.Mappings, office.Privacy{Whole: p.Raw}
+func (v *visit) addFieldsTab(p *mappingPage, checked admin.Checked) error {
+	p.Table = &fieldsTab{Columns: admin.Columns(checked.Info.Fields), Open: p.Open}
+	m, privacy := v.pages.cfg.Mappings, admin.Privacy{Whole: p.Raw}
 	fields, err := m.CustomerFields(v.Context(), checked.Connection, []byte(p.Text), privacy)
 	var wrong *strict.Error
 	if errors.As(err, &wrong) {
@@ -194,7 +194,7 @@ func (f fieldRule) spellings() []string {
 func (t *fieldsTab) choices(part string) []option {
 	out := []option{{"", "–", part == ""}}
 	here := t.word(part)
-	if part != "" && !slices.ContainsFunc(t.Columns, func(c office.Column) bool { return c.Label == here }) {
+	if part != "" && !slices.ContainsFunc(t.Columns, func(c admin.Column) bool { return c.Label == here }) {
 		out = append(out, option{part, here, true})
 	}
 	for _, c := range t.Columns {
@@ -206,7 +206,7 @@ func (t *fieldsTab) choices(part string) []option {
 // word returns a part of a rule as people read it: a column by its name.
 func (t *fieldsTab) word(part string) string {
 	column := mapping.ColumnOf(part)
-	if i := slices.IndexFunc(t.Columns, func(c office.Column) bool { return c.Written == column }); column != "" &&
+	if i := slices.IndexFunc(t.Columns, func(c admin.Column) bool { return c.Written == column }); column != "" &&
 		i >= 0 {
 		return t.Columns[i].Label
 	}
@@ -275,7 +275,7 @@ func (v *visit) applyFields(p *mappingPage) error {
 	} else if err != nil {
 		return err
 	}
-	t := &fieldsTab{Columns: office.Columns(conn.Info.Fields)}
+	t := &fieldsTab{Columns: admin.Columns(conn.Info.Fields)}
 	for _, f := range fields {
 		rule, chosen := f.Rule, false
 		switch column := v.PostFormValue("column " + f.Path); {
@@ -292,7 +292,7 @@ func (v *visit) applyFields(p *mappingPage) error {
 		text, err := mapping.SetRule([]byte(p.Text), f.Path, rule)
 		switch {
 		case errors.Is(err, mapping.ErrNotSimple), errors.Is(err, strict.ErrNoPlace):
-			p.Problem = fmt.Sprintf("the rule for %s is incomplete, or can only be written as text", office.MappingLabel(f.Path))
+			p.Problem = fmt.Sprintf("the rule for %s is incomplete, or can only be written as text", admin.MappingLabel(f.Path))
 			p.Anchor, p.Status = rowID(f.Path), http.StatusUnprocessableEntity
 			p.Open, p.Refused = f.Path, rule
 		case err != nil:
@@ -349,7 +349,7 @@ func (t *fieldsTab) ruleOf(v *visit, f mapping.CustomerField) mapping.Simple {
 // part returns the part of a rule for a choice; "" for none. A column that the rule reads already keeps its spelling, and
 // any other one is trimmed unless a form does that.
 func (t *fieldsTab) part(choice, form string, present []string) string {
-	i := slices.IndexFunc(t.Columns, func(c office.Column) bool { return c.Label == choice })
+	i := slices.IndexFunc(t.Columns, func(c admin.Column) bool { return c.Label == choice })
 	at := slices.IndexFunc(present, func(part string) bool {
 		return part == choice || i >= 0 && mapping.ColumnOf(part) == t.Columns[i].Written
 	})

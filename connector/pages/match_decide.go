@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -23,9 +23,9 @@ func hiddenFrom(value string) string {
 }
 
 // among returns the index of the record named by the address; -1 for none.
-func (v *visit) among(all []office.Likeness) int {
+func (v *visit) among(all []admin.Likeness) int {
 	id := state.RecordID{Connection: v.PathValue("connection"), SourceID: idOf(v.PathValue("id"))}
-	return slices.IndexFunc(all, func(l office.Likeness) bool { return l.RecordID == id })
+	return slices.IndexFunc(all, func(l admin.Likeness) bool { return l.RecordID == id })
 }
 
 // decidedMeanwhile means no record waits at the address.
@@ -74,7 +74,7 @@ func (v *visit) decideMatch() error {
 	switch v.filled("act") {
 	case "same":
 		h, failed := m.Again(v.Context(), l.RecordID, customer)
-		if err = failed; err == nil && v.PostForm.Get("seen") != seenOf(office.AcceptedBy(l.RecordID, h)) {
+		if err = failed; err == nil && v.PostForm.Get("seen") != seenOf(admin.AcceptedBy(l.RecordID, h)) {
 			return v.matchWith(http.StatusConflict,
 				"The customer or the record changed while you were reading. Nothing was decided.")
 		}
@@ -117,7 +117,7 @@ func notDecided(err error) error {
 		p.Sentence, p.Next = "A request for this payer has no answer yet.", "Try again in a quarter of an hour."
 	case errors.Is(err, state.ErrNoWord):
 		p.Sentence = "It was already taken back, or already sent."
-	case office.NotHad(err):
+	case admin.NotHad(err):
 		p.Sentence = "The payer or the customer has changed meanwhile."
 	case state.Unwritable(err):
 		return err
@@ -155,7 +155,7 @@ func (v *visit) takeMatchBack(by operator) error {
 	if len(parts) != 3 || id != (state.RecordID{Connection: parts[0], SourceID: parts[1]}) {
 		return notDecided(state.ErrNoWord)
 	}
-	left, err := m.TakeBack(v.Context(), []office.Pair{{RecordID: id, BillingID: parts[2]}}, by)
+	left, err := m.TakeBack(v.Context(), []admin.Pair{{RecordID: id, BillingID: parts[2]}}, by)
 	if err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func (v *visit) likely() error {
 	if err != nil {
 		return err
 	}
-	rows := inGroup(all.Rows, office.Likely)
+	rows := inGroup(all.Rows, admin.Likely)
 	content := struct {
 		First, Rest []matchRow // those after the first are folded away
 		Count       int
@@ -209,13 +209,13 @@ func (v *visit) linkLikely() error {
 	if err != nil {
 		return err
 	}
-	still := map[string]office.Likeness{}
+	still := map[string]admin.Likeness{}
 	for _, l := range all.Rows {
-		if l.Group == office.Likely {
+		if l.Group == admin.Likely {
 			still[likelyID(l)] = l
 		}
 	}
-	words := map[string][]office.PairWord{}
+	words := map[string][]admin.PairWord{}
 	n := 0
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(v.Form["id"]))) {
 		l, ok := still[id]
@@ -225,7 +225,7 @@ func (v *visit) linkLikely() error {
 		}
 		n++
 		words[l.Connection] = append(words[l.Connection],
-			office.PairWord{SourceID: l.SourceID, BillingID: l.Candidates[0].BillingID, Says: state.WordAccept})
+			admin.PairWord{SourceID: l.SourceID, BillingID: l.Candidates[0].BillingID, Says: state.WordAccept})
 	}
 	if n == 0 {
 		return errNothingDone("No payer was selected.", "Go back, select the payers, and try again.")

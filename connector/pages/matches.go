@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"payersync/connector"
+	"payersync/connector/admin"
 	"payersync/connector/match"
-	"payersync/connector/office"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -28,8 +28,8 @@ const (
 const mostLater = 200
 
 // groupWords are the groups of matches in words.
-var groupWords = map[office.Likelihood]string{office.Likely: "Likely the same", office.Unclear: "Unclear",
-	office.Several: "Several matches"}
+var groupWords = map[admin.Likelihood]string{admin.Likely: "Likely the same", admin.Unclear: "Unclear",
+	admin.Several: "Several matches"}
 
 // matchPath is the address of a record similar to a customer.
 func matchPath(id state.RecordID) string {
@@ -42,7 +42,7 @@ func scored(c state.MatchCandidate) string {
 }
 
 // matcher returns the service for decisions on matches.
-func (v *visit) matcher() (*office.Matches, error) {
+func (v *visit) matcher() (*admin.Matches, error) {
 	if m := v.pages.cfg.Matches; m != nil {
 		return m, nil
 	}
@@ -51,17 +51,17 @@ func (v *visit) matcher() (*office.Matches, error) {
 }
 
 // undecided returns the records waiting for a decision. Records postponed in this login come last.
-func (v *visit) undecided() (*office.Matches, office.Waiting, error) {
+func (v *visit) undecided() (*admin.Matches, admin.Waiting, error) {
 	m, err := v.matcher()
 	if err != nil {
-		return nil, office.Waiting{}, err
+		return nil, admin.Waiting{}, err
 	}
 	all, err := m.Waiting(v.Context())
 	if err != nil {
 		return nil, all, err
 	}
 	if order := v.order(); order != nil {
-		slices.SortStableFunc(all.Rows, func(a, b office.Likeness) int {
+		slices.SortStableFunc(all.Rows, func(a, b admin.Likeness) int {
 			return cmp.Compare(order[matchPath(a.RecordID)], order[matchPath(b.RecordID)])
 		})
 	}
@@ -82,13 +82,13 @@ func (v *visit) order() map[string]int {
 
 // cut returns one page of a group's rows behind the place in the address, and the place of the last row if there are
 // more. The place of a row gone since stays valid.
-func (v *visit) cut(rows []office.Likeness, most int) ([]office.Likeness, string) {
+func (v *visit) cut(rows []admin.Likeness, most int) ([]admin.Likeness, string) {
 	if after := strings.SplitN(v.filled("after"), "|", 3); len(after) == 3 && len(rows) > 0 {
-		last, order := office.Likeness{RecordID: state.RecordID{Connection: after[1], SourceID: after[2]}, Since: after[0],
+		last, order := admin.Likeness{RecordID: state.RecordID{Connection: after[1], SourceID: after[2]}, Since: after[0],
 			Group: rows[0].Group}, v.order()
-		rows = slices.DeleteFunc(rows, func(l office.Likeness) bool {
+		rows = slices.DeleteFunc(rows, func(l admin.Likeness) bool {
 			return cmp.Or(cmp.Compare(order[matchPath(l.RecordID)], order[matchPath(last.RecordID)]),
-				office.CompareLikeness(l, last)) <= 0
+				admin.CompareLikeness(l, last)) <= 0
 		})
 	}
 	if len(rows) <= most {
@@ -99,8 +99,8 @@ func (v *visit) cut(rows []office.Likeness, most int) ([]office.Likeness, string
 }
 
 // inGroup returns those of a group.
-func inGroup(all []office.Likeness, g office.Likelihood) []office.Likeness {
-	return slices.DeleteFunc(slices.Clone(all), func(l office.Likeness) bool { return l.Group != g })
+func inGroup(all []admin.Likeness, g admin.Likelihood) []admin.Likeness {
+	return slices.DeleteFunc(slices.Clone(all), func(l admin.Likeness) bool { return l.Group != g })
 }
 
 // unreadMatches is a connection with hidden matches.
@@ -137,7 +137,7 @@ func (v *visit) sideFor(s match.Side) shownSide {
 	return shownSide{s.Name, "", s.Email, s.Phone, strings.TrimSpace(s.Postcode + " " + s.City)}
 }
 
-func (v *visit) matchRows(some []office.Likeness) ([]matchRow, error) {
+func (v *visit) matchRows(some []admin.Likeness) ([]matchRow, error) {
 	ids := make([]state.RecordID, len(some))
 	for i, l := range some {
 		ids[i] = l.RecordID
@@ -171,7 +171,7 @@ func (v *visit) matchRows(some []office.Likeness) ([]matchRow, error) {
 }
 
 // likelyID names a pair in a form.
-func likelyID(l office.Likeness) string {
+func likelyID(l admin.Likeness) string {
 	return matchPath(l.RecordID) + "?customer=" + url.QueryEscape(l.Candidates[0].BillingID)
 }
 
@@ -185,7 +185,7 @@ func (v *visit) matches() error {
 		Groups []choiceOf
 		Total  int
 		Likely int
-		Here   office.Likelihood
+		Here   admin.Likelihood
 		Title  string
 		Rows   []matchRow
 		First  string // the first one to decide
@@ -204,21 +204,21 @@ func (v *visit) matches() error {
 			return err
 		}
 	}
-	if content.Stops, err = office.Stops(v.Context(), v.ledger(), v.pages.cfg.Connections); err != nil {
+	if content.Stops, err = admin.Stops(v.Context(), v.ledger(), v.pages.cfg.Connections); err != nil {
 		return err
 	}
 	for _, u := range all.Unread {
 		content.Unread = append(content.Unread, unreadMatches{u.Connection, mappingPath(u.Connection), u.Line})
 	}
-	by := map[office.Likelihood][]office.Likeness{}
+	by := map[admin.Likelihood][]admin.Likeness{}
 	for _, l := range all.Rows {
 		by[l.Group] = append(by[l.Group], l)
 	}
-	content.Likely = len(by[office.Likely])
-	if content.Here = office.Likelihood(v.filled("group")); by[content.Here] == nil && len(all.Rows) > 0 {
+	content.Likely = len(by[admin.Likely])
+	if content.Here = admin.Likelihood(v.filled("group")); by[content.Here] == nil && len(all.Rows) > 0 {
 		content.Here = all.Rows[0].Group
 	}
-	for _, g := range office.Likelihoods {
+	for _, g := range admin.Likelihoods {
 		content.Groups = append(content.Groups,
 			choiceOf{groupWords[g], "/matches?group=" + string(g), len(by[g]), g == content.Here})
 	}
@@ -257,8 +257,8 @@ type matchPage struct {
 	Traits     string
 	Mandate    chip
 	Diff       []side
-	Accept     office.Preview // the effect of each answer
-	Reject     office.Preview
+	Accept     admin.Preview // the effect of each answer
+	Reject     admin.Preview
 	Seen       string
 	Read       bool
 	WhyNot     string // why the customer cannot be had
@@ -325,7 +325,7 @@ func (v *visit) matchWith(status int, wrong string) error {
 		p.WhyNot = "The customer has another payer's number."
 	case errors.Is(err, syncer.ErrNoCustomer):
 		p.WhyNot = "The customer no longer exists."
-	case office.NotHad(err):
+	case admin.NotHad(err):
 		p.WhyNot = "The customer can no longer be linked to this payer."
 	}
 	p.Read = err == nil
@@ -384,11 +384,11 @@ func (v *visit) compare(p *matchPage, u syncer.Unlinked, h syncer.Holder) {
 		p.Mandate = mandate(string(h.Have.Mandate.Status))
 	}
 	if may {
-		p.Accept = office.AcceptedBy(p.RecordID, h)
-		p.Reject = office.Proposal{Decision: office.Decision{Act: connector.ActReject}}.Preview()
+		p.Accept = admin.AcceptedBy(p.RecordID, h)
+		p.Reject = admin.Proposal{Decision: admin.Decision{Act: connector.ActReject}}.Preview()
 		p.Seen = seenOf(p.Accept)
-		for _, f := range (office.Privacy{Whole: true}).Diff(p.Accept.Changes) {
-			p.Diff = append(p.Diff, side{Label: office.FieldLabel(f.Path), Theirs: f.From, Ours: f.To})
+		for _, f := range (admin.Privacy{Whole: true}).Diff(p.Accept.Changes) {
+			p.Diff = append(p.Diff, side{Label: admin.FieldLabel(f.Path), Theirs: f.From, Ours: f.To})
 		}
 	}
 }

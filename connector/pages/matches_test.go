@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/pages"
 	"payersync/connector/syncer"
 	"payersync/mapping/strict"
@@ -23,11 +23,11 @@ import (
 )
 
 // matches returns what decides who is an existing customer.
-func (h *house) matches() *office.Matches {
-	ahead := &office.Ahead{}
-	board := &office.Board{}
+func (h *house) matches() *admin.Matches {
+	ahead := &admin.Ahead{}
+	board := &admin.Board{}
 	h.t.Cleanup(func() { ahead.Close(); board.Close() })
-	h.matcher = &office.Matches{
+	h.matcher = &admin.Matches{
 		Ledger: h.ledger, Syncer: h.syncer, Connections: []string{sample}, Ahead: ahead, Board: board,
 		Stored: func(context.Context, string) (syncer.Connection, error) { return h.conn, nil },
 	}
@@ -111,10 +111,10 @@ func TestAPairIsLinkedKeptApartPutOffAndTakenBackAndNothingIsSent(t *testing.T) 
 	page := v.get("/matches/quickstart/M000", http.StatusOK)
 	holds(t, page, "accounts0@tideswell.example", "LS6 2KM", "✕", ">Street<", "After linking",
 		"What the next run would change", "1 of 5", "Accept: link",
-		html.EscapeString(office.Acts[connector.ActAccept].Becomes),
+		html.EscapeString(admin.Acts[connector.ActAccept].Becomes),
 		"The next run sends to the billing service: the record&#39;s number",
 		"you can take it back: “Take the decision back”.",
-		"After rejecting", office.Acts[connector.ActReject].Becomes)
+		"After rejecting", admin.Acts[connector.ActReject].Becomes)
 	customer, seen := customerOn(t, page), seenOn(t, page)
 	holds(t, v.post("/matches/quickstart/M000", http.StatusUnprocessableEntity, "act", "same", "customer", customer,
 		"keep", "yes"), "A reason is missing", `action="/matches/quickstart/M000"`, `name="reason" required`,
@@ -231,7 +231,7 @@ func TestMatchesReachEveryIDAndLeaveOutWhatIsPutOffOrNotConfigured(t *testing.T)
 	page := v.get("/matches", http.StatusOK)
 	holds(t, page, "2 payers match", `href="/matches/quickstart/~.."`, `href="/matches/quickstart/A%2F2"`)
 	holds(t, v.get("/matches/quickstart/~..", http.StatusOK), "Is <bdi>Tideswell Bakery Ltd</bdi>", "Postcode</bdi>")
-	long := strings.Repeat("x", office.LongestReason+1)
+	long := strings.Repeat("x", admin.LongestReason+1)
 	holds(t, v.post("/matches/quickstart/~..", http.StatusUnprocessableEntity, "act", "not", "customer",
 		customerOn(t, page+v.get("/matches/quickstart/~..", http.StatusOK)), "reason", long), "The reason is too long")
 	h.do(func(tx *state.Tx) error {
@@ -320,10 +320,10 @@ func TestOfTwoWhoDecideOtherwiseOnAPairTheFirstHasIt(t *testing.T) {
 	if err := m.Apart(ctx, id, []string{customer}, bo); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Link(ctx, id, must(m.Again(ctx, id, customer))(t), anna); !errors.Is(err, state.ErrSaidMeanwhile) || !office.NotHad(err) {
+	if err := m.Link(ctx, id, must(m.Again(ctx, id, customer))(t), anna); !errors.Is(err, state.ErrSaidMeanwhile) || !admin.NotHad(err) {
 		t.Errorf("linked after they were kept apart: %v", err)
 	}
-	if err := m.SayAll(ctx, map[string][]office.PairWord{sample: {{SourceID: id.SourceID, BillingID: customer,
+	if err := m.SayAll(ctx, map[string][]admin.PairWord{sample: {{SourceID: id.SourceID, BillingID: customer,
 		Says: state.WordAccept}}}, anna); !errors.Is(err, state.ErrSaidMeanwhile) {
 		t.Errorf("linked in bulk after they were kept apart: %v", err)
 	}

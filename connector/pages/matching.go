@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"slices"
 
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -21,7 +21,7 @@ func (v *visit) finishMatching() error {
 	if err != nil {
 		return err
 	}
-	news, err := office.FinishMatching(v.Context(), v.ledger(), connection,
+	news, err := admin.FinishMatching(v.Context(), v.ledger(), connection,
 		syncer.Operator{Name: v.User.Name, Reason: why})
 	if err != nil {
 		return err
@@ -43,7 +43,7 @@ func (v *visit) separateBooks() error {
 	if err != nil {
 		return err
 	}
-	err = office.SeparateConnections(v.Context(), v.ledger(), other, connection,
+	err = admin.SeparateConnections(v.Context(), v.ledger(), other, connection,
 		syncer.Operator{Name: v.User.Name, Reason: why})
 	switch {
 	case errors.Is(err, state.ErrConnectionDecided):

@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"payersync/connector"
+	"payersync/connector/admin"
 	"payersync/connector/match"
-	"payersync/connector/office"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -60,7 +60,7 @@ func movesPath(from, to string) string {
 }
 
 // mover returns the service for moves.
-func (v *visit) mover() (*office.Moves, error) {
+func (v *visit) mover() (*admin.Moves, error) {
 	if m := v.pages.cfg.Moves; m != nil {
 		return m, nil
 	}
@@ -93,7 +93,7 @@ func (v *visit) moves() error {
 }
 
 // fillMove puts a proposal into the tables of the page.
-func (v *visit) fillMove(p *movePage, found *office.MoveProposal) error {
+func (v *visit) fillMove(p *movePage, found *admin.MoveProposal) error {
 	p.Closed, p.OnlyOld, p.OnlyNew = found.Decision != nil, len(found.OnlyOld), len(found.OnlyNew)
 	for _, s := range found.Certain {
 		p.Certain = append(p.Certain, moveRowOf(p, *s.Best, found.Mandates))
@@ -183,7 +183,7 @@ func (v *visit) decideMove() error {
 
 // acceptMove accepts the pairs in the form, or rejects one. Without a note it decided nothing: it showed a page that
 // asks whether the old connection is to be closed.
-func (v *visit) acceptMove(m *office.Moves, from, to, act string, by syncer.Operator) (note string, err error) {
+func (v *visit) acceptMove(m *admin.Moves, from, to, act string, by syncer.Operator) (note string, err error) {
 	found, err := m.Propose(v.Context(), from, to, match.BulkLevel)
 	if err != nil {
 		return "", err
@@ -226,7 +226,7 @@ func (v *visit) acceptMove(m *office.Moves, from, to, act string, by syncer.Oper
 }
 
 // takeMoveBack undoes the pairs in the form, or the whole move.
-func (v *visit) takeMoveBack(m *office.Moves, from, to, act string, by syncer.Operator) (note string, err error) {
+func (v *visit) takeMoveBack(m *admin.Moves, from, to, act string, by syncer.Operator) (note string, err error) {
 	var left []state.MoveLeft
 	if act == "undo" {
 		if left, err = m.Undo(v.Context(), from, to, by); err != nil {
@@ -272,7 +272,7 @@ func notMovedHere(err error) error {
 	case errors.As(err, &moved):
 		p.Sentence, p.Next = fmt.Sprintf("The payers of %s moved to %s.", moved.Old, moved.New),
 			"Choose that connection, or take that move back first."
-	case errors.Is(err, office.ErrNotRead):
+	case errors.Is(err, admin.ErrNotRead):
 		p.Sentence, p.Next = "No record of the new connection is stored yet.",
 			"Run it once, and open the page again. Nothing is created before you decide."
 	case errors.Is(err, state.ErrNoConnection), errors.Is(err, state.ErrSameConnection):

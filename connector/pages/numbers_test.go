@@ -19,8 +19,8 @@ import (
 
 	"payersync/configs"
 	"payersync/connector"
+	"payersync/connector/admin"
 	"payersync/connector/condition"
-	"payersync/connector/office"
 	"payersync/connector/pages"
 	"payersync/connector/standing"
 	"payersync/internal/longtest"
@@ -226,7 +226,7 @@ func TestTheSameQuestionGetsTheSameNumberEverywhere(t *testing.T) {
 func (h *house) sameLists() {
 	h.t.Helper()
 	ctx := h.t.Context()
-	counted := must(office.CountNow(ctx, h.ledger, 0))(h.t)
+	counted := must(admin.CountNow(ctx, h.ledger, 0))(h.t)
 	payers := must(h.ledger.Records(ctx, state.RecordFilter{Payers: true}))(h.t)
 	others := must(h.ledger.Records(ctx, state.RecordFilter{Others: true}))(h.t)
 	left := 0
@@ -248,9 +248,9 @@ func (h *house) sameLists() {
 // sameStandings compares the report with what the status counts.
 func (h *house) sameStandings() {
 	h.t.Helper()
-	counted := must(office.CountNow(h.t.Context(), h.ledger, 0))(h.t)
+	counted := must(admin.CountNow(h.t.Context(), h.ledger, 0))(h.t)
 	rows, payers := 0, 0
-	report := must(office.MakeReport(h.t.Context(), h.ledger, office.ReportOn{}, func(r office.ReportRow) error {
+	report := must(admin.MakeReport(h.t.Context(), h.ledger, admin.ReportOn{}, func(r admin.ReportRow) error {
 		if rows++; r.Counts() {
 			payers++
 		}
@@ -287,14 +287,14 @@ func (h *house) sameReasons() {
 	for _, a := range numbers.Attention {
 		metrics[a.Reason], off[a.Reason] = metrics[a.Reason]+a.N, off[a.Reason]+a.PutOff
 	}
-	lists, v := &office.Lists{Ledger: h.ledger, Once: true}, h.enter("vera", pages.Viewer)
+	lists, v := &admin.Lists{Ledger: h.ledger, Once: true}, h.enter("vera", pages.Viewer)
 	for _, r := range slices.Sorted(maps.Keys(connector.Reasons)) {
 		reason := string(r)
 		// attention list
 		now := must(h.ledger.Attention(ctx, state.Filter{State: reason, PutOff: state.NotPutOff, Alone: true}))(h.t)
 		later := must(h.ledger.Attention(ctx, state.Filter{State: reason, PutOff: state.OnlyPutOff, Alone: true}))(h.t)
 		// payers list --reason
-		listed := must(lists.Page(ctx, office.Query{RecordFilter: state.RecordFilter{Reason: reason}}))(h.t)
+		listed := must(lists.Page(ctx, admin.Query{RecordFilter: state.RecordFilter{Reason: reason}}))(h.t)
 		n := len(now)
 		if funnel.Attention[reason] != n || metrics[reason] != n || funnel.PutOff[reason] != len(later) ||
 			off[reason] != len(later) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/pages"
 	"payersync/connector/standing"
 	"payersync/connector/syncer"
@@ -79,30 +79,30 @@ func TestEverybodyCountsTheSameMatchesAndNobodyIsMadeTwice(t *testing.T) {
 	h.sameNumber(there)
 	h.run(true) // everything that is offered is approved
 	h.sameNumber(there)
-	words := map[string][]office.PairWord{}
+	words := map[string][]admin.PairWord{}
 	for _, l := range must(h.matcher.Now(context.Background()))(t).Rows {
 		if got := l.Candidates[0].BillingID; got != is[l.SourceID] {
 			t.Errorf("the best candidate of %s is a stranger: %+v", l.SourceID, l.Candidates)
 		}
 		words[l.Connection] = append(words[l.Connection],
-			office.PairWord{SourceID: l.SourceID, BillingID: l.Candidates[0].BillingID, Says: state.WordAccept})
+			admin.PairWord{SourceID: l.SourceID, BillingID: l.Candidates[0].BillingID, Says: state.WordAccept})
 	}
 	olga := syncer.Operator{Name: "olga", Reason: "looked"}
 	if err := h.matcher.SayAll(context.Background(), words, olga); err != nil {
 		t.Fatal(err)
 	}
-	if n := must(office.CountNow(context.Background(), h.ledger,
-		0))(t).Number(office.Which{Class: standing.Conflict}); n != 0 {
+	if n := must(admin.CountNow(context.Background(), h.ledger,
+		0))(t).Number(admin.Which{Class: standing.Conflict}); n != 0 {
 		t.Errorf("%d records are in conflict after every match is decided", n)
 	}
 	first := words[sample][0]
-	one := []office.Pair{{RecordID: state.RecordID{Connection: sample, SourceID: first.SourceID},
+	one := []admin.Pair{{RecordID: state.RecordID{Connection: sample, SourceID: first.SourceID},
 		BillingID: first.BillingID}}
 	if left, err := h.matcher.TakeBack(context.Background(), one, olga); err != nil || len(left) > 0 {
 		t.Fatalf("%v was not taken back: %v", left, err)
 	}
 	h.sameNumber(1)
-	if err := h.matcher.SayAll(context.Background(), map[string][]office.PairWord{sample: {first}}, olga); err != nil {
+	if err := h.matcher.SayAll(context.Background(), map[string][]admin.PairWord{sample: {first}}, olga); err != nil {
 		t.Fatal(err)
 	}
 	h.sameNumber(0)
@@ -142,7 +142,7 @@ func (h *house) sameNumber(want int) {
 			told, want)
 	}
 	h.matcher.Board.Close()
-	h.matcher.Board = &office.Board{}
+	h.matcher.Board = &admin.Board{}
 	page := h.enter(fmt.Sprint("vera", want, len(h.events)), pages.Operator).get("/matches", http.StatusOK)
 	if want == 0 {
 		holds(h.t, page, "No payer waits for a decision")

@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/standing"
 	"payersync/state"
 )
 
 // needRow is a line of the list of what needs somebody.
 type needRow struct {
-	office.Line
+	admin.Line
 	Path     string   // of exactly its items; "" for none
 	On       leads    // the page to settle it; zero for none
 	Commands []string // where no page does
@@ -80,19 +80,19 @@ func (v *visit) overview() error {
 		Steps       []setUp
 		Startable   []string // connections that the person may run
 		Recent      recently
-	}{Startable: v.startable(), Counted: c.At, Records: c.Records, Payers: c.Payers, Can: c.Reached(office.Active), Shares: shares(c), Needs: needs}
+	}{Startable: v.startable(), Counted: c.At, Records: c.Records, Payers: c.Payers, Can: c.Reached(admin.Active), Shares: shares(c), Needs: needs}
 	content.Cannot = c.Payers - content.Can
 	content.Most = mostWords(c, content.Cannot)
 	for _, r := range c.Reasons {
 		if r.PutOff > 0 {
 			content.PutOff = append(content.PutOff,
-				leads{todoPath(r.Reason) + "?later=1", number(r.PutOff) + " " + office.ReasonTitle(r.Reason)})
+				leads{todoPath(r.Reason) + "?later=1", number(r.PutOff) + " " + admin.ReasonTitle(r.Reason)})
 		}
 	}
 	if content.Connections, err = v.connections(c); err != nil {
 		return err
 	}
-	if c.Reached(office.InService) == 0 {
+	if c.Reached(admin.InService) == 0 {
 		if content.Steps, err = v.setUp(c); err != nil {
 			return err
 		}
@@ -109,8 +109,8 @@ func (v *visit) reads(connection string) bool {
 }
 
 // needs returns the list of what needs somebody, with the page of each line.
-func (v *visit) needs(c *office.Count) ([]needRow, error) {
-	found, err := v.pages.look(v.Context(), office.ListedConditions...)
+func (v *visit) needs(c *admin.Count) ([]needRow, error) {
+	found, err := v.pages.look(v.Context(), admin.ListedConditions...)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ func (v *visit) needs(c *office.Count) ([]needRow, error) {
 				return nil, err
 			}
 			if len(pairs) == 1 {
-				rows[i].On = leads{pathOf(office.Decision{Act: connector.ActTakeOver, Record: pairs[0].New, Other: pairs[0].Old}),
+				rows[i].On = leads{pathOf(admin.Decision{Act: connector.ActTakeOver, Record: pairs[0].New, Other: pairs[0].Old}),
 					"Compare and decide"}
 			}
 		}
@@ -132,21 +132,21 @@ func (v *visit) needs(c *office.Count) ([]needRow, error) {
 }
 
 // needRow returns a line with its page.
-func (v *visit) needRow(l office.Line) needRow {
+func (v *visit) needRow(l admin.Line) needRow {
 	row := needRow{Line: l}
 	switch l.Kind {
-	case office.KindPayer:
+	case admin.KindPayer:
 		row.Path = "/mandates/report?task=" + l.Subject
 		row.On = leads{row.Path, "Show them"}
 		if l.Subject == string(standing.NotSent) && v.pages.cfg.Letters != nil {
 			row.On = leads{"/mandates/letters", "Look at the letters"}
 		}
-	case office.KindPlan:
+	case admin.KindPlan:
 		if row.Path = "/plans?show=waiting"; l.Plan != 0 {
 			row.Path = fmt.Sprintf("/plans/%d", l.Plan)
 		}
 		row.On = leads{row.Path, "Review"}
-	case office.KindFinding, office.KindMatch, office.KindDelivery:
+	case admin.KindFinding, admin.KindMatch, admin.KindDelivery:
 		row.Path, row.On = todoPath(connector.Reason(l.Subject)), decided[connector.Reason(l.Subject)]
 		if row.On.Path == "" {
 			row.On = leads{row.Path, "Show them"}
@@ -168,7 +168,7 @@ func (v *visit) needRow(l office.Line) needRow {
 }
 
 // mostWords names the main cause of payers not debitable.
-func mostWords(c *office.Count, cannot int) string {
+func mostWords(c *admin.Count, cannot int) string {
 	most := c.Most()
 	words := map[standing.Class]string{
 		standing.Unlooked: "were active when last read", standing.Signed: "wait for the bank",
@@ -189,10 +189,10 @@ func mostWords(c *office.Count, cannot int) string {
 }
 
 // shares returns the classes with payers, as parts of the bar.
-func shares(c *office.Count) (out []share) {
+func shares(c *admin.Count) (out []share) {
 	x := 0
 	for _, class := range standing.Classes {
-		n := c.Number(office.Which{Class: class, Stage: office.InBooks})
+		n := c.Number(admin.Which{Class: class, Stage: admin.InBooks})
 		if n == 0 {
 			continue
 		}
@@ -201,7 +201,7 @@ func shares(c *office.Count) (out []share) {
 			kind = stopped
 		}
 		s := share{Title: class.Title(), Kind: kind, Count: n, Path: "/mandates/report?class=" + string(class) + "&stage=" +
-			string(office.InBooks), X: x, Width: max(n*barWidth/c.Payers-2, 2)}
+			string(admin.InBooks), X: x, Width: max(n*barWidth/c.Payers-2, 2)}
 		x += n * barWidth / c.Payers
 		out = append(out, s)
 	}
@@ -218,7 +218,7 @@ var actorWords = map[standing.Who]string{
 }
 
 // connections returns the state of each connection.
-func (v *visit) connections(c *office.Count) (out []connectionRow, err error) {
+func (v *visit) connections(c *admin.Count) (out []connectionRow, err error) {
 	jobs, err := v.pages.cfg.Jobs(v.Context())
 	if err != nil {
 		return nil, err
@@ -265,7 +265,7 @@ func (v *visit) connections(c *office.Count) (out []connectionRow, err error) {
 }
 
 // setUp returns the steps to the first payer, with their completion.
-func (v *visit) setUp(c *office.Count) ([]setUp, error) {
+func (v *visit) setUp(c *admin.Count) ([]setUp, error) {
 	hooks, err := v.ledger().Subscription(v.Context())
 	if err != nil {
 		return nil, err
@@ -282,7 +282,7 @@ func (v *visit) setUp(c *office.Count) ([]setUp, error) {
 			v.pages.command(connector.DoPlan, name), ""},
 		{hooks.Expected != nil, "Subscribe to webhooks", "Without it, only the sweep finds changes.",
 			v.pages.command(connector.DoSubscribe, ""), ""},
-		{c.Reached(office.InService) > 0, "Send the first payers", "Shows the plan again, and asks before it sends anything.",
+		{c.Reached(admin.InService) > 0, "Send the first payers", "Shows the plan again, and asks before it sends anything.",
 			v.pages.command(connector.DoSend, name), ""},
 	}, nil
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/pages"
 	"payersync/state"
 )
@@ -86,10 +86,10 @@ func TestEveryOneInTheBooksIsCountedOnceOnTheOverviewAndInTheReport(t *testing.T
 	h := newHouse(t)
 	h.run(true)
 	h.activate(2)
-	whole := must(office.MakeReport(context.Background(), h.ledger, office.ReportOn{},
-		func(office.ReportRow) error { return nil }))(t)
+	whole := must(admin.MakeReport(context.Background(), h.ledger, admin.ReportOn{},
+		func(admin.ReportRow) error { return nil }))(t)
 	last := whole.Records
-	for _, s := range office.Stages {
+	for _, s := range admin.Stages {
 		n := whole.Reached(s)
 		if n > last {
 			t.Errorf("%s has %d, more than the stage before it (%d)", s, n, last)
@@ -97,5 +97,5 @@ func TestEveryOneInTheBooksIsCountedOnceOnTheOverviewAndInTheReport(t *testing.T
 		last = n
 	}
 	page := h.enter("anna", pages.Viewer).get("/", http.StatusOK)
-	holds(t, page, strconv.Itoa(whole.Reached(office.Active))+" of "+strconv.Itoa(whole.Payers)+" payers can be debited.")
+	holds(t, page, strconv.Itoa(whole.Reached(admin.Active))+" of "+strconv.Itoa(whole.Payers)+" payers can be debited.")
 }

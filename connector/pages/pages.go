@@ -12,8 +12,8 @@ import (
 
 	"github.com/alexedwards/scs/v2"
 
+	"payersync/connector/admin"
 	"payersync/connector/condition"
-	"payersync/connector/office"
 	"payersync/state"
 )
 
@@ -21,18 +21,18 @@ import (
 type Config struct {
 	Ledger *state.Ledger
 	// its names stay in memory, so it outlives this Config
-	Lists       *office.Lists
+	Lists       *admin.Lists
 	Connections []string                  // by name, in the order of the configuration
 	Expected    func() condition.Expected // the state expected by the configuration
-	Letters     *office.Letters           // to payers; nil if payersync writes none
-	Mandates    *office.Mandates          // acts on mandates; nil if nothing can be sent
+	Letters     *admin.Letters            // to payers; nil if payersync writes none
+	Mandates    *admin.Mandates           // acts on mandates; nil if nothing can be sent
 	// how a connection's payers are explained; nil for not at all
-	Explain    func(context.Context, string) (office.Explainer, error)
-	Deliveries *office.Deliveries // acts on webhooks
-	Attention  *office.Attention  // acts on findings about payers; nil if nobody can
-	Writebacks *office.Writebacks // to accounting systems; nil for none
-	Matches    *office.Matches    // decides on existing customers; nil if nobody can
-	Moves      *office.Moves      // moves a connection to another; nil if nobody can
+	Explain    func(context.Context, string) (admin.Explainer, error)
+	Deliveries *admin.Deliveries // acts on webhooks
+	Attention  *admin.Attention  // acts on findings about payers; nil if nobody can
+	Writebacks *admin.Writebacks // to accounting systems; nil for none
+	Matches    *admin.Matches    // decides on existing customers; nil if nobody can
+	Moves      *admin.Moves      // moves a connection to another; nil if nobody can
 	// told when a delivery waits to be read; must not block; nil for nobody
 	Nudge    func()
 	Jobs     func(context.Context) ([]JobTimes, error) // of payersync serve; nil for none
@@ -41,13 +41,13 @@ type Config struct {
 	Secure   bool                                      // they are reached over TLS alone
 	Valid    time.Duration                             // how long a signing link works; 0 if unknown
 	// its count stays in memory, so it outlives this Config
-	Standings *office.Standings
-	Fetcher   *office.Fetcher // of lost links; its work outlives this Config
-	Report    func(Event)     // receives every failed request; may be nil
-	Starter   *office.Starter // starts requested runs; nil if nobody may
+	Standings *admin.Standings
+	Fetcher   *admin.Fetcher // of lost links; its work outlives this Config
+	Report    func(Event)    // receives every failed request; may be nil
+	Starter   *admin.Starter // starts requested runs; nil if nobody may
 	// the billing service's requests per second; 0 if unknown
 	Rate     float64
-	Mappings *office.Mappings // of the connections; nil if none is readable
+	Mappings *admin.Mappings // of the connections; nil if none is readable
 	// the least role that approves plans and write-backs, and rejects plans; "" for Operator
 	Approvers Role
 	// serves /design, the page with all parts; for the demo
@@ -91,14 +91,14 @@ func New(cfg Config) (*Pages, error) {
 		return nil, errors.New("the pages need the ledger with its sealing key; give ledger.key_file")
 	}
 	if cfg.Lists == nil {
-		cfg.Lists = &office.Lists{Ledger: cfg.Ledger}
+		cfg.Lists = &admin.Lists{Ledger: cfg.Ledger}
 	}
 	if cfg.Standings == nil {
-		cfg.Standings = &office.Standings{Ledger: cfg.Ledger}
+		cfg.Standings = &admin.Standings{Ledger: cfg.Ledger}
 	}
 	cfg.Standings.SetValid(cfg.Valid)
 	if cfg.Fetcher == nil {
-		cfg.Fetcher = &office.Fetcher{}
+		cfg.Fetcher = &admin.Fetcher{}
 	}
 	if cfg.Expected == nil {
 		cfg.Expected = func() condition.Expected { return condition.Expected{} }
@@ -107,7 +107,7 @@ func New(cfg Config) (*Pages, error) {
 		cfg.Explain = noExplainer
 	}
 	if cfg.Deliveries == nil {
-		cfg.Deliveries = &office.Deliveries{Ledger: cfg.Ledger, Read: unread}
+		cfg.Deliveries = &admin.Deliveries{Ledger: cfg.Ledger, Read: unread}
 	}
 	if cfg.Nudge == nil {
 		cfg.Nudge = func() {}

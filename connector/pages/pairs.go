@@ -2,7 +2,7 @@ package pages
 
 import (
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -50,13 +50,13 @@ func (v *visit) pairsOf(renumberings []state.Renumbering) (out []pair, err error
 			return nil, err
 		}
 		if v.User.Role.May(Operator) && v.pages.cfg.Attention != nil && v.can(*deedFor(connector.ActTakeOver)) {
-			for _, d := range []office.Decision{{Act: connector.ActTakeOver, Record: r.New, Other: r.Old},
+			for _, d := range []admin.Decision{{Act: connector.ActTakeOver, Record: r.New, Other: r.Old},
 				{Act: connector.ActReject, Record: r.New, Customer: r.BillingID}} {
 				if d.Act == connector.ActReject && d.Customer == "" {
 					continue
 				}
 				p.Offers = append(p.Offers,
-					offer{Label: office.Acts[d.Act].Title + "…", At: pathOf(d), Asks: true, Primary: d.Act == connector.ActTakeOver,
+					offer{Label: admin.Acts[d.Act].Title + "…", At: pathOf(d), Asks: true, Primary: d.Act == connector.ActTakeOver,
 						Act: d.Act, Reason: connector.ReasonRenumbered})
 			}
 			told, err := v.ledger().AttentionOf(v.Context(), r.Old.Connection, r.Old.SourceID)
@@ -81,8 +81,8 @@ func (v *visit) pairsOf(renumberings []state.Renumbering) (out []pair, err error
 func (v *visit) insteadOf(s shownPayer, act connector.Act) (out []leads) {
 	for _, r := range s.Matter.Renumberings {
 		if r.Old == s.id() {
-			d := office.Decision{Act: connector.ActTakeOver, Record: r.New, Other: r.Old}
-			out = append(out, leads{pathOf(d), office.Acts[d.Act].Title + "…"})
+			d := admin.Decision{Act: connector.ActTakeOver, Record: r.New, Other: r.Old}
+			out = append(out, leads{pathOf(d), admin.Acts[d.Act].Title + "…"})
 		}
 	}
 	if act == connector.ActClose && s.Live {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/standing"
 	"payersync/state"
 )
@@ -46,11 +46,11 @@ type event struct {
 
 // shownPayer is the content of a payer's page.
 type shownPayer struct {
-	office.Payer
+	admin.Payer
 	Row        payerRow
 	Word       string // where it stands, for a payer of whom nothing is the matter; "" to say it as the ledger does
 	Path       string
-	Matter     office.Matter
+	Matter     admin.Matter
 	Facts      state.ReadinessFacts
 	Asking     state.AskingDecision // a person's, whether it is asked for a mandate
 	Since      time.Time            // its state
@@ -177,10 +177,10 @@ func (v *visit) shownPayer() (shownPayer, error) {
 	}
 	by, whyNot := v.pages.cfg.Explain(ctx, id.Connection)
 	s.WhyNot = whyNot
-	if s.Payer, err = office.PayerOf(ctx, v.ledger(), id, by, office.Privacy{Whole: true}); err != nil {
+	if s.Payer, err = admin.PayerOf(ctx, v.ledger(), id, by, admin.Privacy{Whole: true}); err != nil {
 		return s, err
 	}
-	if s.Matter, err = office.MatterOf(ctx, v.ledger(), id, by); err != nil {
+	if s.Matter, err = admin.MatterOf(ctx, v.ledger(), id, by); err != nil {
 		return s, err
 	}
 	status := connector.MandateStatus("")
@@ -205,7 +205,7 @@ func (v *visit) shownPayer() (shownPayer, error) {
 		s.Stopped = stopWords(*s.Stop)
 	}
 	next, err := v.pages.cfg.Letters.NextOf(ctx, id)
-	if err != nil && !errors.Is(err, office.ErrCounting) {
+	if err != nil && !errors.Is(err, admin.ErrCounting) {
 		return s, err
 	}
 	if x, has := next[id]; has && s.Waits {
@@ -233,7 +233,7 @@ func (v *visit) shownPayer() (shownPayer, error) {
 }
 
 // addOffers adds the findings about a payer, and the buttons.
-func (v *visit) addOffers(s *shownPayer, by office.Explainer) (err error) {
+func (v *visit) addOffers(s *shownPayer, by admin.Explainer) (err error) {
 	version := ""
 	if by.Mapping != nil {
 		version = by.Mapping.Version()
@@ -290,7 +290,7 @@ func stopWords(s state.LetterStop) string {
 }
 
 // eventsOf are the events of a payer, the newest first.
-func (v *visit) eventsOf(p office.Payer) (out []event, err error) {
+func (v *visit) eventsOf(p admin.Payer) (out []event, err error) {
 	for _, h := range p.History {
 		out = append(out, event{At: since(h.ObservedAt), What: "Mandate: " + mandate(h.ToStatus).Word,
 			Why: causeWords(h.Cause)})

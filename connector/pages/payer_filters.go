@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/state"
 )
 
@@ -103,7 +103,7 @@ func (v *visit) filters() (out []filter, err error) {
 			continue // they were put off, or are told with another record
 		}
 		person.Options = append(person.Options,
-			option{Value: string(c.Reason), Label: office.ReasonTitle(c.Reason) + " (" + number(c.Count) + ")"})
+			option{Value: string(c.Reason), Label: admin.ReasonTitle(c.Reason) + " (" + number(c.Count) + ")"})
 	}
 	days := filter{Name: "days", Label: "Unchanged for", All: "Any time"}
 	for _, n := range stood {
@@ -122,7 +122,7 @@ func (v *visit) filters() (out []filter, err error) {
 // byMandate returns the choices by the status of mandates, with the numbers of the last count.
 func (v *visit) byMandate() (out []choiceOf, err error) {
 	c, err := v.pages.cfg.Standings.Latest(v.Context())
-	if errors.Is(err, office.ErrCounting) {
+	if errors.Is(err, admin.ErrCounting) {
 		return nil, nil
 	}
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/standing"
 	"payersync/connector/syncer"
 	"payersync/state"
@@ -56,11 +56,11 @@ type deed struct {
 }
 
 // facts returns the facts about a deed's act.
-func (d deed) facts() office.ActFacts { return office.Acts[d.act] }
+func (d deed) facts() admin.ActFacts { return admin.Acts[d.act] }
 
 // reason reports whether a deed takes a reason.
 func (d deed) reason(s shownPayer) bool {
-	return d.facts().Asks(office.InputReason) || d.act == connector.ActRequest && s.Cancelled
+	return d.facts().Asks(admin.InputReason) || d.act == connector.ActRequest && s.Cancelled
 }
 
 // button returns the offer of a deed at an address.
@@ -79,7 +79,7 @@ func (d deed) button(s shownPayer, at string) offer {
 
 // actEffect describes the effect of an act, beside a button without a question.
 func actEffect(act connector.Act) string {
-	shown := office.Proposal{Decision: office.Decision{Act: act}}.Preview()
+	shown := admin.Proposal{Decision: admin.Decision{Act: act}}.Preview()
 	return shown.Becomes + " " + shown.Sends
 }
 
@@ -197,7 +197,7 @@ func (v *visit) askDeed() error {
 		}
 	}
 	content := asked{shownPayer: s, Act: d.name, Danger: d.facts().Danger, Needs: d.reason(s),
-		Preview: office.Preview{Title: d.facts().Title, Becomes: d.facts().Becomes}}
+		Preview: admin.Preview{Title: d.facts().Title, Becomes: d.facts().Becomes}}
 	of, err := v.decisionOf(d, s)
 	if errors.Is(err, errOpen) {
 		v.askOpen(&content, d.act)
@@ -264,7 +264,7 @@ func notDone(err error, path string) error {
 		return is
 	}
 	switch {
-	case errors.Is(err, office.ErrRole):
+	case errors.Is(err, admin.ErrRole):
 		is.Status = http.StatusForbidden
 		say("Your role does not include this. Nothing was changed.", "Ask an administrator of these pages.")
 	case errors.Is(err, syncer.ErrReasonNeeded):
@@ -276,11 +276,11 @@ func notDone(err error, path string) error {
 		say("Somebody else made the same request, or the billing service has another mandate. Nothing was sent.", look)
 	case errors.Is(err, syncer.ErrAsking):
 		say("Somebody else is requesting a signing link. Nothing was sent.", "Try again in a minute.")
-	case errors.Is(err, office.ErrNoMandate):
+	case errors.Is(err, admin.ErrNoMandate):
 		say("The payer has no mandate. Nothing was sent.", look)
 	case errors.Is(err, state.ErrNoPayer):
 		say("The payer has no customer yet. Nothing was changed.", "Wait for the next run.")
-	case errors.Is(err, office.ErrGivenUp), errors.Is(err, syncer.ErrLeftOut), errors.Is(err, syncer.ErrNothingToClose),
+	case errors.Is(err, admin.ErrGivenUp), errors.Is(err, syncer.ErrLeftOut), errors.Is(err, syncer.ErrNothingToClose),
 		errors.Is(err, syncer.ErrNotCancelled), errors.Is(err, syncer.ErrNotLinked):
 		say("This is not possible for the payer now. Nothing was changed.", look)
 	case errors.Is(err, syncer.ErrNothingToUndo), errors.Is(err, syncer.ErrNotKept), errors.Is(err, syncer.ErrNeverSent),
@@ -305,7 +305,7 @@ func (v *visit) showRaw() error {
 	if err != nil {
 		return err
 	}
-	raw, err := office.RawRecord(v.Context(), v.ledger(), row.ID(), v.User.Name)
+	raw, err := admin.RawRecord(v.Context(), v.ledger(), row.ID(), v.User.Name)
 	if err != nil {
 		return err
 	}
@@ -314,6 +314,6 @@ func (v *visit) showRaw() error {
 }
 
 // noExplainer is for pages without mapping files.
-func noExplainer(context.Context, string) (office.Explainer, error) {
-	return office.Explainer{}, nil
+func noExplainer(context.Context, string) (admin.Explainer, error) {
+	return admin.Explainer{}, nil
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/state"
 )
 
@@ -24,7 +24,7 @@ const mostSearches = 20
 
 // payerOrders are the sort orders of payers, by their name in an address.
 var payerOrders = map[string]state.RecordSort{"": state.ByKey, "days": state.BySince, "mandate": state.ByMandate,
-	"name": office.ByName}
+	"name": admin.ByName}
 
 // searchOver is the answer to an expired search.
 var searchOver = problem{Status: http.StatusGone, Title: "This search is over", Sentence: "Your sign-in has ended.",
@@ -42,7 +42,7 @@ type payerRow struct {
 
 // payers lists all records, including excluded and unsendable ones.
 func (v *visit) payers() error {
-	q := office.Query{RecordFilter: v.payerFilter(), Text: v.search(v.filled("s"))}
+	q := admin.Query{RecordFilter: v.payerFilter(), Text: v.search(v.filled("s"))}
 	if v.filled("s") != "" && q.Text == "" {
 		return searchOver
 	}
@@ -128,7 +128,7 @@ func (s payerSheet) cells() []string {
 
 // exportPayers sends the list in the address as a file. It first notes the requester and the content in the audit log.
 func (v *visit) exportPayers() error {
-	q := office.Query{RecordFilter: v.payerFilter(), Text: v.search(v.filled("s"))}
+	q := admin.Query{RecordFilter: v.payerFilter(), Text: v.search(v.filled("s"))}
 	codes := v.narrowed()
 	if v.filled("s") != "" {
 		if q.Text == "" {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/state"
 )
 
@@ -20,7 +20,7 @@ func (v *visit) addLosses(page *planPage) error {
 		return nil
 	}
 	var lost []state.LostPayer
-	if err := office.EachLost(v.Context(), v.ledger(), page.PlanProgress.Plan, rowsShown, func(l state.LostPayer) error {
+	if err := admin.EachLost(v.Context(), v.ledger(), page.PlanProgress.Plan, rowsShown, func(l state.LostPayer) error {
 		lost = append(lost, l)
 		return nil
 	}); err != nil {
@@ -33,7 +33,7 @@ func (v *visit) addLosses(page *planPage) error {
 	labels, err := v.ledger().LabelsOf(v.Context(), ids)
 	for i, l := range lost {
 		page.Losses = append(page.Losses,
-			lostRow{payerName{page.Connection, l.SourceID, labels[ids[i]].Name}, office.WhyLost(l)})
+			lostRow{payerName{page.Connection, l.SourceID, labels[ids[i]].Name}, admin.WhyLost(l)})
 	}
 	page.LostMore = page.Lost - len(lost)
 	return err
@@ -60,7 +60,7 @@ func (v *visit) judge() error {
 		if p.Whole() {
 			note = fmt.Sprintf("Plan %d is approved. The next run goes on without these records.", p.ID)
 		}
-		err = office.Approve(v.Context(), v.ledger(), p, v.approver())
+		err = admin.Approve(v.Context(), v.ledger(), p, v.approver())
 	case "some":
 		note, err = v.approveTicked(p)
 	case "reject":
@@ -74,7 +74,7 @@ func (v *visit) judge() error {
 				Next:     "Go back, and write the reason into the field beside the button."}
 		}
 		note = fmt.Sprintf("Plan %d is rejected. payersync sends none of its changes.", p.ID)
-		err = office.Reject(v.Context(), v.ledger(), p, v.User.Name, why)
+		err = admin.Reject(v.Context(), v.ledger(), p, v.User.Name, why)
 	default:
 		return problem{Status: http.StatusBadRequest, Title: "Nothing was changed",
 			Sentence: "The form did not say what to do with the plan.", Next: "Open the plan, and use one of its buttons."}
@@ -88,11 +88,11 @@ func (v *visit) judge() error {
 	case errors.As(err, &wait):
 		return problem{Status: http.StatusConflict, Title: "New customers wait", Sentence: "Nothing was approved. " +
 			wait.Stops[0].Sentence(), Next: "Decide on that first.", Path: "/matches"}
-	case errors.Is(err, office.ErrSameEyes):
+	case errors.Is(err, admin.ErrSameEyes):
 		return problem{Status: http.StatusForbidden, Title: "Somebody else approves this",
 			Sentence: "You saved the mapping version of this plan. Nothing was approved.",
 			Next:     "Ask somebody else who may approve to look at it."}
-	case errors.Is(err, office.ErrTogether):
+	case errors.Is(err, admin.ErrTogether):
 		return problem{Status: http.StatusConflict, Title: "Nothing was approved",
 			Sentence: "The removals of this plan need one approval.",
 			Next:     "Approve the whole plan, or correct the accounting system or the mapping."}
@@ -110,16 +110,16 @@ func (v *visit) judge() error {
 func (p planPage) Asks() bool { return p.Pending >= foldedFrom && !p.Whole() }
 
 // askApproval shows the counts of a plan before a person approves all of it. It is shown again if it changed.
-func (v *visit) askApproval(p office.PlanProgress) error {
+func (v *visit) askApproval(p admin.PlanProgress) error {
 	if p.Reads != v.filled("reads") || !p.Approvable() {
 		return v.judgedMeanwhile(state.ErrPlanChanged)
 	}
-	counts, err := office.GroupCounts(v.Context(), v.ledger(), p)
+	counts, err := admin.GroupCounts(v.Context(), v.ledger(), p)
 	if err != nil {
 		return err
 	}
 	page := struct {
-		office.PlanProgress
+		admin.PlanProgress
 		Takes  time.Duration
 		Counts []string
 	}{PlanProgress: p, Takes: p.Takes(v.pages.cfg.Rate)}
@@ -139,12 +139,12 @@ var groupCounts = map[state.PlanGroup][2]string{
 }
 
 // approver is the person approving.
-func (v *visit) approver() office.Approver {
-	return office.Approver{Name: v.User.Name, FourEyes: v.pages.cfg.FourEyes}
+func (v *visit) approver() admin.Approver {
+	return admin.Approver{Name: v.User.Name, FourEyes: v.pages.cfg.FourEyes}
 }
 
 // approveTicked approves the ticked changes.
-func (v *visit) approveTicked(p office.PlanProgress) (note string, err error) {
+func (v *visit) approveTicked(p admin.PlanProgress) (note string, err error) {
 	var ids []int64
 	for _, text := range v.Form["change"] {
 		if id, err := strconv.ParseInt(text, 10, 64); err == nil && !slices.Contains(ids, id) {
@@ -156,7 +156,7 @@ func (v *visit) approveTicked(p office.PlanProgress) (note string, err error) {
 			Sentence: "Nothing was approved.", Next: "Go back, and select the changes to approve."}
 	}
 	words := strings.Trim(fmt.Sprint(ids), "[]")
-	err = office.ApproveSome(v.Context(), v.ledger(), p, ids, v.approver(),
+	err = admin.ApproveSome(v.Context(), v.ledger(), p, ids, v.approver(),
 		connector.Plural(len(ids), "selected change")+": "+words)
 	return fmt.Sprintf("%s of plan %d approved. Nothing was sent yet: the next run sends exactly these. The others wait.",
 		connector.Plural(len(ids), "change"), p.ID), err
@@ -188,7 +188,7 @@ func (v *visit) judgedMeanwhile(err error) error {
 }
 
 // stalePlan answers a visitor with an outdated plan. It shows the current content, or the plan's successor.
-func (v *visit) stalePlan(p office.PlanProgress) error {
+func (v *visit) stalePlan(p admin.PlanProgress) error {
 	if p.State == state.PlanSuperseded || p.State == state.PlanApplied {
 		waiting, err := v.ledger().WaitingPlans(v.Context())
 		if err != nil {
@@ -196,7 +196,7 @@ func (v *visit) stalePlan(p office.PlanProgress) error {
 		}
 		for _, w := range waiting {
 			if w.Connection == p.Connection {
-				if p, err = office.PlanOf(v.Context(), v.ledger(), w); err != nil {
+				if p, err = admin.PlanOf(v.Context(), v.ledger(), w); err != nil {
 					return err
 				}
 			}

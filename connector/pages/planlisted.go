@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/state"
 )
 
@@ -37,14 +37,14 @@ type listedRow struct {
 }
 
 // listedPart returns a page of the outcomes of a plan's changes. The address selects the page.
-func (v *visit) listedPart(p office.PlanProgress) (part listedPart, err error) {
+func (v *visit) listedPart(p admin.PlanProgress) (part listedPart, err error) {
 	ctx, ledger := v.Context(), v.ledger()
 	if part.Count = p.Settled(); part.Count <= mostCounted {
 		counts, err := ledger.OutcomeCounts(ctx, p.Plan)
 		if err != nil {
 			return part, err
 		}
-		part.Words, part.Count = office.OutcomesOf(counts), 0
+		part.Words, part.Count = admin.OutcomesOf(counts), 0
 		for _, n := range counts {
 			part.Count += n
 		}
@@ -90,7 +90,7 @@ func (v *visit) whyOf(c state.PastChange) string {
 	if !v.User.Role.May(Operator) {
 		c.Detail = ""
 	}
-	return office.WhyOf(c)
+	return admin.WhyOf(c)
 }
 
 var outcomeChips = map[state.ChangeOutcome][2]string{
@@ -102,7 +102,7 @@ var outcomeChips = map[state.ChangeOutcome][2]string{
 
 // outcomeChip returns the chip of a change's outcome.
 func outcomeChip(o state.ChangeOutcome) chip {
-	word := []rune(office.OutcomeWord(o))
+	word := []rune(admin.OutcomeWord(o))
 	word[0] += 'A' - 'a'
 	return chip{outcomeChips[o][0], string(word), outcomeChips[o][1]}
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -44,7 +44,7 @@ func (v *visit) plans() error {
 
 // planPage is one plan as its page shows it.
 type planPage struct {
-	office.PlanProgress
+	admin.PlanProgress
 	Takes    time.Duration
 	Touches  []syncer.FieldCount
 	Tiles    []tile
@@ -53,7 +53,7 @@ type planPage struct {
 	Losses   []lostRow
 	LostMore int
 	Stale    bool
-	NotAsked []office.NotAsked
+	NotAsked []admin.NotAsked
 	Movable  []leads // from connections whose payers the new customers may be
 
 	MayJudge bool // the user may approve and reject
@@ -82,7 +82,7 @@ func (p planPage) tiles() (out []tile) {
 		}
 	}
 	if p.Requests() > 0 && p.Takes > 0 {
-		out = append(out, tile{office.Roughly(p.Takes), "for " + number(p.Requests()) + " requests"})
+		out = append(out, tile{admin.Roughly(p.Takes), "for " + number(p.Requests()) + " requests"})
 	}
 	return out
 }
@@ -161,19 +161,19 @@ type lostRow struct {
 }
 
 // planAsked returns the plan named by the address.
-func (v *visit) planAsked() (office.PlanProgress, error) {
+func (v *visit) planAsked() (admin.PlanProgress, error) {
 	n, err := strconv.ParseInt(v.PathValue("n"), 10, 64)
 	if err != nil {
-		return office.PlanProgress{}, noPlan
+		return admin.PlanProgress{}, noPlan
 	}
 	found, err := v.ledger().FindPlan(v.Context(), strconv.FormatInt(n, 10))
 	switch {
 	case errors.Is(err, state.ErrPlanNotWaiting), err == nil && found.ID != n:
-		return office.PlanProgress{}, noPlan
+		return admin.PlanProgress{}, noPlan
 	case err != nil:
-		return office.PlanProgress{}, err
+		return admin.PlanProgress{}, err
 	}
-	return office.PlanOf(v.Context(), v.ledger(), found)
+	return admin.PlanOf(v.Context(), v.ledger(), found)
 }
 
 var noPlan = problem{Status: http.StatusNotFound, Title: "There is no such plan", Sentence: "No plan has this number.",
@@ -192,7 +192,7 @@ func (v *visit) plan() error {
 }
 
 // planPage gathers the content of a plan's page. Changes after seen are marked as new, unless seen is 0.
-func (v *visit) planPage(p office.PlanProgress, seen int64) (planPage, error) {
+func (v *visit) planPage(p admin.PlanProgress, seen int64) (planPage, error) {
 	page := planPage{
 		PlanProgress: p, Takes: p.Takes(v.pages.cfg.Rate),
 		MayJudge: v.User.Role.May(v.pages.cfg.Approvers), MayRun: v.pages.cfg.Starter != nil && v.User.Role.May(Operator),
@@ -207,11 +207,11 @@ func (v *visit) planPage(p office.PlanProgress, seen int64) (planPage, error) {
 	if page.Movable, err = v.movable(p); err != nil {
 		return page, err
 	}
-	if page.Touches, err = office.TouchedWords(ctx, ledger, p.Plan); err != nil {
+	if page.Touches, err = admin.TouchedWords(ctx, ledger, p.Plan); err != nil {
 		return page, err
 	}
 	page.Tiles = page.tiles()
-	counts, err := office.GroupCounts(ctx, ledger, p)
+	counts, err := admin.GroupCounts(ctx, ledger, p)
 	if err != nil {
 		return page, err
 	}
@@ -235,7 +235,7 @@ func (v *visit) planPage(p office.PlanProgress, seen int64) (planPage, error) {
 }
 
 // movable leads to the moves to a plan's connection from those that are no longer configured.
-func (v *visit) movable(p office.PlanProgress) (out []leads, err error) {
+func (v *visit) movable(p admin.PlanProgress) (out []leads, err error) {
 	if p.Creates == 0 || !p.Approvable() || !v.User.Role.May(Operator) || v.pages.cfg.Moves == nil ||
 		!v.pages.served["/connections/move"] {
 		return nil, nil
@@ -310,22 +310,22 @@ func (v *visit) plannedRow(c state.Change, name string) (plannedRow, error) {
 			row.Notes = append(row.Notes, fmt.Sprintf("Links %q.", f.Now))
 		}
 	}
-	alike, err := office.Alike(v.Context(), v.ledger(), c)
+	alike, err := admin.Alike(v.Context(), v.ledger(), c)
 	row.Notes = append(row.Notes,
 		connector.Map(alike[:min(3, len(alike))],
-			func(k state.Lookalike) string { return "Has the " + office.AlikeWords(c, k) + "." })...)
+			func(k state.Lookalike) string { return "Has the " + admin.AlikeWords(c, k) + "." })...)
 	return row, err
 }
 
 // fieldRows returns the fields of a change before and after, in reading order, as visible to the visitor. key is the
 // name of the payer's key.
 func (v *visit) fieldRows(does connector.Action, changes []connector.FieldChange, key string) (rows []fieldRow) {
-	diff := office.Privacy{Whole: true}.Diff(changes)
+	diff := admin.Privacy{Whole: true}.Diff(changes)
 	if !v.User.Role.May(Operator) {
-		diff = office.ForViewers(changes, key)
+		diff = admin.ForViewers(changes, key)
 	}
 	for i, d := range diff {
-		f := fieldRow{Path: d.Path, Field: office.FieldWord(d.Path), Now: d.From, After: d.To}
+		f := fieldRow{Path: d.Path, Field: admin.FieldWord(d.Path), Now: d.From, After: d.To}
 		if does != connector.ActionCreate {
 			f.Emptied = changes[i].From != "" && changes[i].To == ""
 			f.Warn = f.Emptied || changes[i].From != "" && (f.Field == "name" || f.Field == "e-mail")
@@ -356,7 +356,7 @@ func place(f fieldRow) int {
 func joined(fields []fieldRow) (out []fieldRow) {
 	for _, f := range fields {
 		if n := len(out); n > 0 && out[n-1].Field == f.Field {
-			if out[n-1].After != office.NotShown {
+			if out[n-1].After != admin.NotShown {
 				out[n-1].After += ", " + f.After
 			}
 			continue

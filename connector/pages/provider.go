@@ -17,7 +17,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/state"
 )
 
@@ -274,8 +274,8 @@ func plainly(err error) error {
 // known returns the user in the claims, with the highest role granted.
 func (o *Provider) known(claims map[string]any) (User, error) {
 	text, _ := claimOf(claims, o.NameClaim).(string)
-	name, err := office.NewUserName(text)
-	if errors.Is(err, office.ErrReservedName) {
+	name, err := admin.NewUserName(text)
+	if errors.Is(err, admin.ErrReservedName) {
 		return User{}, problem{
 			Status: http.StatusForbidden, Title: "The name is reserved",
 			Sentence: fmt.Sprintf("The provider gives you the name %q, which stands in the audit log for another actor. You are not signed in.", text),

@@ -17,7 +17,7 @@ import (
 	"unicode/utf8"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/state"
 )
 
@@ -73,7 +73,7 @@ var functions = template.FuncMap{
 	"word":     func(sign, word, kind string) chip { return chip{sign, word, kind} },
 	"sourceOf": sourceOf, "sourceChip": sourceChip,
 	"planned":    planChip,
-	"seconds":    office.Roughly,
+	"seconds":    admin.Roughly,
 	"lasted":     lasted,
 	"why":        why,
 	"did":        did,

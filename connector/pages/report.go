@@ -4,14 +4,14 @@ import (
 	"slices"
 	"time"
 
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/standing"
 	"payersync/state"
 )
 
 // reportRow is the state of one payer.
 type reportRow struct {
-	office.Stood
+	admin.Stood
 	Path  string // of the payer's page
 	Class chip
 	Held  chip   // its mandate
@@ -61,9 +61,9 @@ func (v *visit) paper(listed int) paper {
 // report lists debitable and other payers, with the reason and since when.
 func (v *visit) report() error {
 	class, step, ok := classOf(v)
-	stage, who, task := office.Stage(v.filled("stage")), standing.Who(v.filled("who")), office.Task(v.filled("task"))
-	if !ok || task != "" && !slices.Contains(office.Tasks, task) || who != "" && !slices.Contains(actors, who) ||
-		stage != "" && !slices.Contains(office.Stages, stage) {
+	stage, who, task := admin.Stage(v.filled("stage")), standing.Who(v.filled("who")), admin.Task(v.filled("task"))
+	if !ok || task != "" && !slices.Contains(admin.Tasks, task) || who != "" && !slices.Contains(actors, who) ||
+		stage != "" && !slices.Contains(admin.Stages, stage) {
 		return notFound
 	}
 	c, err := v.counted()
@@ -82,11 +82,11 @@ func (v *visit) report() error {
 		Chart            *chart
 		Class            standing.Class
 		Step             standing.Stage
-		Stage            office.Stage
-		Task             office.Task
+		Stage            admin.Stage
+		Task             admin.Task
 		Title            string // of the list
 		Listed           int
-		NotAsked         []office.NotAsked
+		NotAsked         []admin.NotAsked
 		Rows             []reportRow
 		Pager            pager
 		Several          bool // connections
@@ -96,10 +96,10 @@ func (v *visit) report() error {
 		BankDays, Months int
 		Still            []string
 		Paper            paper
-	}{Counted: c.At, Records: c.Records, Payers: c.Payers, Can: c.Reached(office.Active), Who: who,
-		Ages: boundLabels(office.Ages[:], ">"), Class: class, Step: step, Stage: stage, Task: task,
+	}{Counted: c.At, Records: c.Records, Payers: c.Payers, Can: c.Reached(admin.Active), Who: who,
+		Ages: boundLabels(admin.Ages[:], ">"), Class: class, Step: step, Stage: stage, Task: task,
 		Several: len(v.pages.cfg.Connections) > 1, Operator: v.User.Role.May(Operator),
-		Left: c.Number(office.Which{Class: standing.LeftBehind, Who: standing.You}), Late: c.Late, Dormant: c.Dormant,
+		Left: c.Number(admin.Which{Class: standing.LeftBehind, Who: standing.You}), Late: c.Late, Dormant: c.Dormant,
 		Bare: c.Bare, BankDays: standing.BankDays, Months: standing.DormantAfter, Still: c.Still()}
 	var cannot []int
 	content.Totals, content.Sum, cannot = v.totals(c, class, step)
@@ -107,13 +107,13 @@ func (v *visit) report() error {
 		content.Title = task.Title()
 	}
 	for _, a := range actors {
-		if n := c.Number(office.Which{Who: a}); n > 0 || a == who {
+		if n := c.Number(admin.Which{Who: a}); n > 0 || a == who {
 			content.Acts = append(content.Acts,
 				actsRow{leads{v.with("who", string(a), "class", "", "step", "", "stage", "", "task", "", "after", ""), number(n) +
 					" " + actorWords[a]}, a == who})
 		}
 	}
-	which := office.Which{Class: class, Step: step, Stage: stage, Who: who, Task: task, Acts: class == "" && stage == "" &&
+	which := admin.Which{Class: class, Step: step, Stage: stage, Who: who, Task: task, Acts: class == "" && stage == "" &&
 		who == "" && task == ""}
 	content.Listed = c.Number(which)
 	about := "Days in the same state, for payers that cannot be debited."
@@ -141,7 +141,7 @@ func (v *visit) report() error {
 }
 
 // listTitle is the title of a report's list.
-func listTitle(class standing.Class, step standing.Stage, stage office.Stage, who standing.Who) (title string) {
+func listTitle(class standing.Class, step standing.Stage, stage admin.Stage, who standing.Who) (title string) {
 	switch {
 	case step != "":
 		title = upper(class.Title() + ": " + step.Title())
@@ -162,9 +162,9 @@ func listTitle(class standing.Class, step standing.Stage, stage office.Stage, wh
 
 // totals returns the lines of the totals with records, or listed, and their sum. cannot counts the ages of the listed
 // records, or else of the records not debitable.
-func (v *visit) totals(c *office.Count, class standing.Class, step standing.Stage) (rows []totalRow, sum totalRow,
+func (v *visit) totals(c *admin.Count, class standing.Class, step standing.Stage) (rows []totalRow, sum totalRow,
 	cannot []int) {
-	sum.Ages, cannot = make([]int, len(office.Ages)+1), make([]int, len(office.Ages)+1)
+	sum.Ages, cannot = make([]int, len(admin.Ages)+1), make([]int, len(admin.Ages)+1)
 	for _, t := range c.Totals {
 		here := class == t.Class && (step == "" || step == t.Step)
 		for i, n := range t.Ages {
@@ -184,7 +184,7 @@ func (v *visit) totals(c *office.Count, class standing.Class, step standing.Stag
 }
 
 // nextOf returns a payer's next step, without commands that have a button.
-func nextOf(r office.Stood) string {
+func nextOf(r admin.Stood) string {
 	switch {
 	case r.Cure == "Nothing.":
 		return "Nothing to do."

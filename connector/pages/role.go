@@ -1,19 +1,19 @@
 package pages
 
-import "payersync/connector/office"
+import "payersync/connector/admin"
 
 // Role is a user's permission on the pages.
-type Role = office.Role
+type Role = admin.Role
 
 // The roles. Each includes the rights of the roles before it.
 const (
-	Viewer   = office.Viewer
-	Operator = office.Operator
-	Admin    = office.Admin
+	Viewer   = admin.Viewer
+	Operator = admin.Operator
+	Admin    = admin.Admin
 )
 
 // Roles are all roles, the least first.
-var Roles = office.Roles
+var Roles = admin.Roles
 
 // User is the signed-in person.
 type User struct {

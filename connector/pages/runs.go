@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/state"
 )
 
@@ -127,7 +127,7 @@ func lasted(r state.RunRow) string {
 	case d < time.Second:
 		return "under a second"
 	default:
-		return office.Roughly(d)
+		return admin.Roughly(d)
 	}
 }
 
@@ -283,7 +283,7 @@ func (v *visit) startRun() error {
 			Next:     "Choose a connection on the page of runs, or wait for the schedule."}
 	}
 	n, err := v.pages.cfg.Starter.Now(v.Context(), connection, v.User.Name)
-	var at *office.RunAtWork
+	var at *admin.RunAtWork
 	switch {
 	case errors.As(err, &at) && at.Run != 0:
 		return v.done(fmt.Sprintf("Run %d of %s is already in progress. No other run was started.", at.Run, connection),

@@ -10,18 +10,18 @@ import (
 	"time"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/pages"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
 
 // starter returns what starts runs of the house in the background.
-func (h *house) starter() *office.Starter {
+func (h *house) starter() *admin.Starter {
 	var working sync.WaitGroup
 	ctx, stop := context.WithCancel(context.Background())
 	h.t.Cleanup(func() { stop(); working.Wait() })
-	return &office.Starter{
+	return &admin.Starter{
 		Ledger: h.ledger,
 		Go: func(_ string, work func(context.Context) error) error {
 			working.Go(func() { _ = work(ctx) })

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 )
 
 // side is a field of a customer on both sides.
@@ -17,7 +17,7 @@ type side struct {
 }
 
 // sides compares the mapped record with the customer at the billing service, as visible to the visitor.
-func (v *visit) sides(p office.Payer) (out []side, changed bool) {
+func (v *visit) sides(p admin.Payer) (out []side, changed bool) {
 	foreign := ""
 	for _, a := range p.Attention {
 		if a.Reason == string(connector.ReasonForeignChange) {
@@ -44,7 +44,7 @@ func (v *visit) sides(p office.Payer) (out []side, changed bool) {
 		paths[path] = true
 	}
 	for path := range paths {
-		s := side{Label: office.FieldLabel(path), Ours: ours[path], Theirs: theirs[path], Differs: p.Customer != nil &&
+		s := side{Label: admin.FieldLabel(path), Ours: ours[path], Theirs: theirs[path], Differs: p.Customer != nil &&
 			p.Applied != nil && ours[path] != theirs[path]}
 		switch {
 		case strings.HasSuffix(path, ".email"):
@@ -69,7 +69,7 @@ func (v *visit) sides(p office.Payer) (out []side, changed bool) {
 		out = append(out, s)
 	}
 	slices.SortFunc(out, func(a, b side) int {
-		return cmp.Or(office.FieldOrder(a.Label)-office.FieldOrder(b.Label), cmp.Compare(a.Label, b.Label))
+		return cmp.Or(admin.FieldOrder(a.Label)-admin.FieldOrder(b.Label), cmp.Compare(a.Label, b.Label))
 	})
 	return out, changed
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/state"
 )
 
@@ -108,7 +108,7 @@ var busy = problem{Status: http.StatusServiceUnavailable, Title: "Wait a little"
 // knock returns the user for a name and password. For an unknown name, its answer and duration are the same as for a
 // wrong password.
 func (p *Pages) knock(r *http.Request, typed, password string) (*state.User, error) {
-	name, err := office.UserName(typed)
+	name, err := admin.UserName(typed)
 	if err != nil {
 		name = shortened(strings.ToLower(typed)) // nobody's
 	}
@@ -131,7 +131,7 @@ func (p *Pages) knock(r *http.Request, typed, password string) (*state.User, err
 	}
 	right, err := door.passwords.Right(r.Context(), try.from, password, hash)
 	switch {
-	case errors.Is(err, office.ErrHashing):
+	case errors.Is(err, admin.ErrHashing):
 		return nil, errors.Join(busy, door.unchecked(r.Context(), try))
 	case err != nil:
 		return nil, errors.Join(err, door.unchecked(r.Context(), try))
@@ -203,11 +203,11 @@ func (p *Pages) invited(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p.render(w, nil, http.StatusOK, "invited", "Choose a password",
-		invitation{Name: user.Name, Least: office.ShortestPassword})
+		invitation{Name: user.Name, Least: admin.ShortestPassword})
 }
 
 func invitationProblem(err error) error {
-	if errors.Is(err, office.ErrInvitation) {
+	if errors.Is(err, admin.ErrInvitation) {
 		return noInvitation
 	}
 	return err
@@ -224,7 +224,7 @@ func (p *Pages) useInvitation(w http.ResponseWriter, r *http.Request) {
 	hash, problem, err := p.chosen(r, user.Name)
 	if problem != "" {
 		p.render(w, nil, http.StatusUnprocessableEntity, "invited", "Problem: Choose a password",
-			invitation{Name: user.Name, Least: office.ShortestPassword, Problem: problem})
+			invitation{Name: user.Name, Least: admin.ShortestPassword, Problem: problem})
 		return
 	}
 	if err == nil {
@@ -246,19 +246,19 @@ func (p *Pages) chosen(r *http.Request, name string) (hash connector.Secret, pro
 	switch {
 	case password != r.PostFormValue("again"):
 		return hash, "The two passwords differ. Type the same one twice.", nil
-	case strings.Contains(strings.ToLower(password), name) && len(password) < len(name)+office.ShortestPassword:
+	case strings.Contains(strings.ToLower(password), name) && len(password) < len(name)+admin.ShortestPassword:
 		return hash, "The password contains the name. Choose another one.", nil
 	}
 	hash, err = p.cfg.Door.passwords.Hash(r.Context(), password)
 	switch {
-	case errors.Is(err, office.ErrPasswordLength):
+	case errors.Is(err, admin.ErrPasswordLength):
 		return hash, fmt.Sprintf("The password is too short or too long. Choose one of %d to %d characters.",
-			office.ShortestPassword, office.LongestPassword), nil
-	case errors.Is(err, office.ErrHashing):
+			admin.ShortestPassword, admin.LongestPassword), nil
+	case errors.Is(err, admin.ErrHashing):
 		return hash, busy.Sentence + " " + busy.Next, nil
 	}
 	return hash, "", err
 }
 
 // users holds the acts on users.
-func (p *Pages) users() office.Users { return office.Users{Ledger: p.cfg.Ledger} }
+func (p *Pages) users() admin.Users { return admin.Users{Ledger: p.cfg.Ledger} }

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/state"
 )
 
@@ -54,9 +54,9 @@ func (p *Pages) leadTo(s connector.Step) leads {
 	case s.Do == connector.DoShowPayer && s.Connection != "":
 		to.Path = payerPath(state.RecordID{Connection: s.Connection, SourceID: s.Of})
 	case s.Do == connector.DoPlanWriteback:
-		to.Path = writesPath(s.Connection, office.WaitingWrites)
+		to.Path = writesPath(s.Connection, admin.WaitingWrites)
 	case s.Do == connector.DoListWritebacks:
-		to.Path = writesPath(s.Connection, office.StuckWrites)
+		to.Path = writesPath(s.Connection, admin.StuckWrites)
 	case strings.HasSuffix(to.Path, "/") && s.Of == "":
 		return leads{}
 	case strings.HasSuffix(to.Path, "/"):

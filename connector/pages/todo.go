@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -115,7 +115,7 @@ func (v *visit) told() error {
 		Rows     []toldRow
 		Pager    pager
 		At       time.Time
-	}{Reason: r, Title: office.ReasonTitle(r), Sentence: r.Sentence(), Cure: r.Next(), Who: r.Who().Title(),
+	}{Reason: r, Title: admin.ReasonTitle(r), Sentence: r.Sentence(), Cure: r.Next(), Who: r.Who().Title(),
 		Acts: actsOn(r), Others: waysOnPages(r), Later: later,
 		Toggle: v.with("after", "", "later", map[bool]string{false: "1", true: ""}[later]), Pager: v.page(next),
 		At: v.pages.now()}
@@ -181,7 +181,7 @@ func (v *visit) toldRows(rows []state.AttentionRow) ([]toldRow, error) {
 		switch {
 		case id.Connection != "":
 			row.Path = payerPath(id)
-		case id.SourceID != office.Subscription:
+		case id.SourceID != admin.Subscription:
 			row.Path = deliveryPath(id.SourceID)
 		default:
 			row.Path = "/webhooks"
@@ -303,15 +303,15 @@ var settling = map[string]connector.Act{"retry": connector.ActRetry, "close": co
 
 // actDone is the result of an act on one payer.
 type actDone struct {
-	office.ActResult
+	admin.ActResult
 	err error // an answer about the payer
 }
 
 // say performs a person's act on each of these, and returns the results.
 func (v *visit) say(act string, ids []state.RecordID, reason string) (out []actDone, err error) {
 	for _, id := range ids {
-		d := office.Decision{Act: settling[act], Record: id}
-		if id.Connection == "" && id.SourceID == office.Subscription && act == "close" {
+		d := admin.Decision{Act: settling[act], Record: id}
+		if id.Connection == "" && id.SourceID == admin.Subscription && act == "close" {
 			d.Act = connector.ActCloseSubscription
 		}
 		done, err := v.acts().Perform(v.Context(), d, v.by(reason))
@@ -325,7 +325,7 @@ func (v *visit) say(act string, ids []state.RecordID, reason string) (out []actD
 
 // ours returns an error unless it is an answer about one payer.
 func (v *visit) ours(err error) error {
-	for _, answer := range []error{syncer.ErrNothingToClose, syncer.ErrLeftOut, office.ErrGivenUp, office.ErrNoSuchRecord,
+	for _, answer := range []error{syncer.ErrNothingToClose, syncer.ErrLeftOut, admin.ErrGivenUp, admin.ErrNoSuchRecord,
 		state.ErrNoRecord} {
 		if errors.Is(err, answer) {
 			return nil

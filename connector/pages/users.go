@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/state"
 )
 
@@ -38,7 +38,7 @@ func (v *visit) users() error {
 		Days     int
 		Provider string
 		Limits   []limit
-	}{all, Roles, link, int(office.InvitationFor / (24 * time.Hour)), provider, v.limits(nil)})
+	}{all, Roles, link, int(admin.InvitationFor / (24 * time.Hour)), provider, v.limits(nil)})
 }
 
 // role returns the role named by a form.
@@ -97,7 +97,7 @@ func (v *visit) invite() error {
 
 func (v *visit) inviteAs(name string, role Role, to []string) error {
 	path, err := v.pages.users().Invite(v.Context(), name, string(role), to, v.User.Name)
-	if errors.Is(err, office.ErrUserName) {
+	if errors.Is(err, admin.ErrUserName) {
 		return problem{Status: http.StatusUnprocessableEntity, Title: "The name cannot be used",
 			Sentence: "Nothing was changed: " + err.Error() + ".",
 			Next:     "Go back, and choose another name; an e-mail address will do."}
@@ -181,7 +181,7 @@ func (v *visit) changeUser() error {
 		return problem{Status: http.StatusBadRequest, Title: "Nothing was changed", Sentence: "The form has no action.",
 			Next: "Open the user, and use one of the buttons."}
 	}
-	if errors.Is(err, office.ErrLastAdmin) {
+	if errors.Is(err, admin.ErrLastAdmin) {
 		return problem{
 			Status: http.StatusConflict, Title: "The last admin stays",
 			Sentence: "No other admin with a password sees all connections, so nobody could manage users. Nothing was changed.",
@@ -226,7 +226,7 @@ func (v *visit) typed(page, title string, err error) error {
 		sentence = "The password is not right. Type it once more."
 	}
 	v.pages.render(wait(v.w, err), v, status, page, "Problem: "+title,
-		passwordForm{Problem: sentence, Least: office.ShortestPassword})
+		passwordForm{Problem: sentence, Least: admin.ShortestPassword})
 	return nil
 }
 
@@ -235,7 +235,7 @@ func (v *visit) askPassword() error {
 	if err := v.hasPassword(); err != nil {
 		return err
 	}
-	return v.show("password", "Your password", passwordForm{Least: office.ShortestPassword})
+	return v.show("password", "Your password", passwordForm{Least: admin.ShortestPassword})
 }
 
 // changePassword stores a new password. All other logins of the person end.

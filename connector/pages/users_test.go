@@ -17,7 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/pages"
 	"payersync/state"
 )
@@ -27,7 +27,7 @@ const goodPassword = "correct horse battery"
 // user makes a user with a password, by invitation.
 func (h *house) user(name string, role pages.Role) {
 	h.t.Helper()
-	link := must(office.Users{Ledger: h.ledger}.Invite(context.Background(), name, string(role), nil, "tester"))(h.t)
+	link := must(admin.Users{Ledger: h.ledger}.Invite(context.Background(), name, string(role), nil, "tester"))(h.t)
 	v := h.stranger()
 	v.get(link, http.StatusOK)
 	v.post(link, http.StatusOK, "password", goodPassword, "again", goodPassword)
@@ -97,7 +97,7 @@ func TestAnInvitationLetsSomebodyChooseAPasswordOnce(t *testing.T) {
 func TestOfManyWhoUseAnInvitationAtOnceOneChooses(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	link := must(office.Users{Ledger: h.ledger}.Invite(context.Background(), "anna", "viewer", nil, "tester"))(t)
+	link := must(admin.Users{Ledger: h.ledger}.Invite(context.Background(), "anna", "viewer", nil, "tester"))(t)
 	var in, out atomic.Int64
 	var all sync.WaitGroup
 	for range 8 {
@@ -193,7 +193,7 @@ func TestANewBrowserInTheNetworkOfAnAttackIsToldExactlyHowLongItWaits(t *testing
 // choose gives somebody a password without a browser.
 func (h *house) choose(name string, role pages.Role) {
 	h.t.Helper()
-	hash := must(office.NewPasswords().Hash(context.Background(), goodPassword))(h.t)
+	hash := must(admin.NewPasswords().Hash(context.Background(), goodPassword))(h.t)
 	h.do(func(tx *state.Tx) error {
 		_, err := tx.AddUser(name, string(role))
 		_, setting := tx.SetPassword(name, hash)
@@ -365,7 +365,7 @@ func TestWhoSavedAMappingVersionDoesNotApproveItsPlan(t *testing.T) {
 	h.run(false) // by tester, the first who used the version
 	p := must(pages.New(pages.Config{Ledger: h.ledger, Connections: []string{sample}, FourEyes: true}))(t)
 	plan := must(h.ledger.WaitingPlans(context.Background()))(t)[0]
-	whole := must(office.PlanOf(context.Background(), h.ledger, plan))(t)
+	whole := must(admin.PlanOf(context.Background(), h.ledger, plan))(t)
 	judge := func(p http.Handler, name string) *httptest.ResponseRecorder {
 		link := h.link(name, pages.Admin)
 		c := request{method: http.MethodPost, path: link}.to(t, p).Result().Cookies()[0]

@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/state"
 )
 
@@ -126,9 +126,9 @@ func since(stored string) time.Time {
 // why returns the optional reason for an act.
 func (v *visit) why() (string, error) {
 	reason := v.filled("reason")
-	if utf8.RuneCountInString(reason) > office.LongestReason {
+	if utf8.RuneCountInString(reason) > admin.LongestReason {
 		return "", problem{Status: http.StatusUnprocessableEntity, Title: "The reason is too long",
-			Sentence: fmt.Sprintf("Nothing was changed: a reason has at most %d letters.", office.LongestReason),
+			Sentence: fmt.Sprintf("Nothing was changed: a reason has at most %d letters.", admin.LongestReason),
 			Next:     "Go back, and shorten it."}
 	}
 	return reason, nil

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"payersync/connector"
+	"payersync/connector/admin"
 	"payersync/connector/billing"
 	"payersync/connector/condition"
-	"payersync/connector/office"
 	"payersync/state"
 )
 
@@ -72,11 +72,11 @@ func (v *visit) webhooks() error {
 	if err != nil {
 		return err
 	}
-	counts, err := v.ledger().Refusals(ctx, v.pages.now().AddDate(0, 0, -office.RefusalsShown))
+	counts, err := v.ledger().Refusals(ctx, v.pages.now().AddDate(0, 0, -admin.RefusalsShown))
 	if err != nil {
 		return err
 	}
-	refused := connector.Map(counts, office.RefusedFor)
+	refused := connector.Map(counts, admin.RefusedFor)
 	return v.show("webhooks", "Webhooks", struct {
 		Rows         []state.InboxRow
 		Newest       time.Time
@@ -86,7 +86,7 @@ func (v *visit) webhooks() error {
 		Subscription *state.Subscription
 		ShownAt      time.Time
 		Pager        pager
-		Refused      []office.Refused
+		Refused      []admin.Refused
 		Days         int
 		MayTest      bool
 		Changed      bool // in the billing service, not acknowledged yet
@@ -94,7 +94,7 @@ func (v *visit) webhooks() error {
 		MayLeave     bool
 		MaySubscribe bool
 	}{rows, last, filters, in != "" || before != 0, warnings, facts.Expected, facts.ShownAt, v.page(next),
-		refused, office.RefusalsShown, v.User.Role.May(Operator) && v.deliveries().Try != nil,
+		refused, admin.RefusalsShown, v.User.Role.May(Operator) && v.deliveries().Try != nil,
 		facts.Problem != "" && !facts.Closed(), facts.Shown, v.User.Role.May(Operator) && v.pages.cfg.Attention != nil,
 		v.User.Role.May(Admin) && v.deliveries().Subscribe != nil})
 }
@@ -123,7 +123,7 @@ func (v *visit) leaveSubscription() error {
 	if err != nil {
 		return err
 	}
-	if _, err := v.acts().Perform(v.Context(), office.Decision{Act: connector.ActCloseSubscription},
+	if _, err := v.acts().Perform(v.Context(), admin.Decision{Act: connector.ActCloseSubscription},
 		v.by(reason)); err != nil {
 		return problem{Status: http.StatusConflict, Title: "Nothing was changed",
 			Sentence: "The subscription has no finding any more, or somebody already decided this.", Next: "Open it again.",
@@ -135,8 +135,8 @@ func (v *visit) leaveSubscription() error {
 
 // subscribeAgain asks the billing service to send webhooks again.
 func (v *visit) subscribeAgain() error {
-	done, err := v.acts().Perform(v.Context(), office.Decision{Act: connector.ActSubscribe}, v.by(""))
-	if errors.Is(err, office.ErrNoWebhook) {
+	done, err := v.acts().Perform(v.Context(), admin.Decision{Act: connector.ActSubscribe}, v.by(""))
+	if errors.Is(err, admin.ErrNoWebhook) {
 		return problem{Status: http.StatusConflict, Title: "Nothing was changed",
 			Sentence: "No webhook is configured, so there is no address to subscribe.",
 			Next:     "The operator of payersync sets billing.webhook.", Path: "/webhooks"}
@@ -185,7 +185,7 @@ func (v *visit) delivery() error { return v.showDelivery("") }
 
 func (v *visit) showDelivery(body string) error {
 	d, raw, err := v.deliveries().Named(v.Context(), v.PathValue("key"))
-	if errors.Is(err, office.ErrNoDelivery) {
+	if errors.Is(err, admin.ErrNoDelivery) {
 		return noDelivery
 	}
 	if err != nil {
@@ -201,7 +201,7 @@ func (v *visit) showDelivery(body string) error {
 // deliveryBody shows a delivery unchanged. The audit log has the visitor first.
 func (v *visit) deliveryBody() error {
 	d, raw, err := v.deliveries().Named(v.Context(), v.PathValue("key"))
-	if errors.Is(err, office.ErrNoDelivery) {
+	if errors.Is(err, admin.ErrNoDelivery) {
 		return noDelivery
 	}
 	if err == nil {
@@ -216,12 +216,12 @@ func (v *visit) deliveryBody() error {
 // replay has a delivery read again.
 func (v *visit) replay() error {
 	key := v.PathValue("key")
-	_, err := v.acts().Perform(v.Context(), office.Decision{Act: connector.ActReplay, Delivery: key}, v.by(""))
-	var unclear office.NotUnderstoodError
+	_, err := v.acts().Perform(v.Context(), admin.Decision{Act: connector.ActReplay, Delivery: key}, v.by(""))
+	var unclear admin.NotUnderstoodError
 	switch {
-	case errors.Is(err, office.ErrNoDelivery):
+	case errors.Is(err, admin.ErrNoDelivery):
 		return noDelivery
-	case errors.Is(err, office.ErrAboutNobody):
+	case errors.Is(err, admin.ErrAboutNobody):
 		return problem{Status: http.StatusConflict, Title: "There is nothing to read",
 			Sentence: "The delivery names neither a customer nor a mandate. Nothing was changed.",
 			Next:     "Close it if nobody needs it."}
@@ -245,10 +245,10 @@ func (v *visit) closeDelivery() error {
 		return err
 	}
 	out, err := v.acts().Perform(v.Context(),
-		office.Decision{Act: connector.ActCloseDelivery, Delivery: v.PathValue("key")}, v.by(reason))
-	var not office.NotWaitingError
+		admin.Decision{Act: connector.ActCloseDelivery, Delivery: v.PathValue("key")}, v.by(reason))
+	var not admin.NotWaitingError
 	switch {
-	case errors.Is(err, office.ErrNoDelivery):
+	case errors.Is(err, admin.ErrNoDelivery):
 		return noDelivery
 	case errors.As(err, &not):
 		return problem{Status: http.StatusConflict, Title: "It needs no decision",
@@ -261,7 +261,7 @@ func (v *visit) closeDelivery() error {
 	return v.done("The delivery is closed. The sweep finds the change.", deliveryPath(out.Key))
 }
 
-func (v *visit) deliveries() *office.Deliveries { return v.pages.cfg.Deliveries }
+func (v *visit) deliveries() *admin.Deliveries { return v.pages.cfg.Deliveries }
 
 // unread is the state of a kept delivery if no webhook is configured.
 func unread(string, string, []byte) []state.Delivery {

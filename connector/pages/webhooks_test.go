@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/pages"
 	"payersync/state"
 )
@@ -122,14 +122,14 @@ func TestWebhooksSayWhatWasRefusedAndATestIsSentAfterTheAuditLogHasIt(t *testing
 			t.Errorf("%s tells of what was refused eight days ago", path)
 		}
 	}
-	h.tested = office.Tested{OK: true,
+	h.tested = admin.Tested{OK: true,
 		Detail: "a signed test delivery came to this ledger through https://pay.example/hook"}
 	holds(t, operator.post("/webhooks", http.StatusOK),
 		"A signed test delivery came to this ledger through https://pay.example/hook.")
 	if got := h.logged(1); got != "otto send test delivery webhook: " {
 		t.Errorf("the audit log says %q", got)
 	}
-	h.tested = office.Tested{Detail: "https://pay.example/hook answered 401 to a signed test delivery",
+	h.tested = admin.Tested{Detail: "https://pay.example/hook answered 401 to a signed test delivery",
 		Next: "that is the answer to another secret"}
 	holds(t, operator.post("/webhooks", http.StatusBadGateway), "The test delivery did not arrive",
 		"https://pay.example/hook answered 401", "That is the answer to another secret.")

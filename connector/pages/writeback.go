@@ -7,13 +7,13 @@ import (
 	"slices"
 
 	"payersync/connector"
-	"payersync/connector/office"
+	"payersync/connector/admin"
 	"payersync/connector/writeback"
 )
 
 // writesPage is the content of a connection's write-back page.
 type writesPage struct {
-	office.Writes
+	admin.Writes
 	Connection string
 	Path       string
 	Waiting    int
@@ -28,7 +28,7 @@ type writesPage struct {
 
 // writesRow is a payer with the value of its field before and after.
 type writesRow struct {
-	office.WriteRow
+	admin.WriteRow
 	Path       string
 	Does       chip
 	Now, After string // of the field, if it was read
@@ -48,9 +48,9 @@ var doings = map[writeback.Doing]chip{
 }
 
 // writesPath is the page of a connection's write-back.
-func writesPath(connection string, which office.WritesShown) string {
+func writesPath(connection string, which admin.WritesShown) string {
 	path := "/mandates/writeback/" + url.PathEscape(connection)
-	if which != office.AllWrites {
+	if which != admin.AllWrites {
 		path += "?show=" + string(which)
 	}
 	return path
@@ -58,14 +58,14 @@ func writesPath(connection string, which office.WritesShown) string {
 
 // writes shows what payersync would write to the accounting system.
 func (v *visit) writes() error {
-	page, err := v.writesPage(office.WritesShown(v.filled("show")))
+	page, err := v.writesPage(admin.WritesShown(v.filled("show")))
 	if err != nil {
 		return err
 	}
 	return v.show("writeback", "Write-back of "+page.Connection, page)
 }
 
-func (v *visit) writesPage(which office.WritesShown) (*writesPage, error) {
+func (v *visit) writesPage(which admin.WritesShown) (*writesPage, error) {
 	connection := v.PathValue("connection")
 	if v.pages.cfg.Writebacks == nil || !slices.Contains(v.pages.cfg.Connections, connection) {
 		return nil, notFound
@@ -74,7 +74,7 @@ func (v *visit) writesPage(which office.WritesShown) (*writesPage, error) {
 		Operator: v.User.Role.May(Operator), May: v.User.Role.May(v.pages.cfg.Approvers),
 		Approvers: v.pages.cfg.Approvers}
 	var err error
-	page.Writes, err = v.pages.cfg.Writebacks.Plan(v.Context(), connection, office.WritesQuery{Which: which,
+	page.Writes, err = v.pages.cfg.Writebacks.Plan(v.Context(), connection, admin.WritesQuery{Which: which,
 		After: v.filled("after"), Most: rowsShown, Read: page.Operator})
 	if err != nil {
 		return nil, notWritten(err)
@@ -83,16 +83,16 @@ func (v *visit) writesPage(which office.WritesShown) (*writesPage, error) {
 		v.pages.cfg.Report(Event{Route: v.Pattern, User: v.User.Name, Status: http.StatusOK, Err: page.Unread})
 	}
 	page.Waiting = page.Count(writeback.Waits)
-	counts := map[office.WritesShown]int{office.AllWrites: page.Items(), office.WaitingWrites: page.Waiting,
-		office.StuckWrites: page.Stuck()}
+	counts := map[admin.WritesShown]int{admin.AllWrites: page.Items(), admin.WaitingWrites: page.Waiting,
+		admin.StuckWrites: page.Stuck()}
 	for _, c := range []struct {
-		which office.WritesShown
+		which admin.WritesShown
 		label string
-	}{{office.AllWrites, "All"}, {office.WaitingWrites, "Wait for approval"}, {office.StuckWrites, "Need attention"}} {
+	}{{admin.AllWrites, "All"}, {admin.WaitingWrites, "Wait for approval"}, {admin.StuckWrites, "Need attention"}} {
 		page.Choices = append(page.Choices,
 			part{choice{c.label, writesPath(connection, c.which), c.which == which}, counts[c.which]})
 	}
-	page.Rows = connector.Map(page.Writes.Rows, func(r office.WriteRow) writesRow {
+	page.Rows = connector.Map(page.Writes.Rows, func(r admin.WriteRow) writesRow {
 		row := writesRow{WriteRow: r, Path: payerPath(r.RecordID), Does: doings[r.Doing]}
 		if r.Holds != nil {
 			row.Now = *r.Holds
@@ -121,8 +121,8 @@ func (v *visit) approveWrites() error {
 	}
 	n, err := v.pages.cfg.Writebacks.Approve(v.Context(), connection, v.filled("shown"), v.User.Name, why)
 	switch {
-	case errors.Is(err, office.ErrNothingWaits), errors.Is(err, office.ErrWritesChanged):
-		page, err := v.writesPage(office.WaitingWrites)
+	case errors.Is(err, admin.ErrNothingWaits), errors.Is(err, admin.ErrWritesChanged):
+		page, err := v.writesPage(admin.WaitingWrites)
 		if err != nil {
 			return err
 		}
@@ -133,15 +133,15 @@ func (v *visit) approveWrites() error {
 	}
 	v.changed()
 	return v.done(connector.Plural(n, "write")+
-		" approved. Nothing was written yet: the next run of the write-back writes.", writesPath(connection, office.AllWrites))
+		" approved. Nothing was written yet: the next run of the write-back writes.", writesPath(connection, admin.AllWrites))
 }
 
 // notWritten says why the writes of a connection cannot be shown.
 func notWritten(err error) error {
 	switch {
-	case errors.Is(err, office.ErrNoWriteback):
+	case errors.Is(err, admin.ErrNoWriteback):
 		return notFound
-	case errors.Is(err, office.ErrNotOpened):
+	case errors.Is(err, admin.ErrNotOpened):
 		return problem{Status: http.StatusServiceUnavailable, Title: "The write-back cannot be opened", err: err,
 			Sentence: "Nothing was changed. The log of payersync says why.",
 			Next:     "Ask the operator of payersync to check the installation.", Do: connector.DoCheck}

@@ -1,0 +1,166 @@
+package admin
+
+import (
+	"cmp"
+
+	"payersync/connector"
+	"payersync/connector/condition"
+	"payersync/connector/standing"
+)
+
+// reasonTitles are the titles of the reasons, in an accountant's words.
+var reasonTitles = map[connector.Reason]string{
+	connector.ReasonRecordUnreadable:    "Cannot be read, or its number is there twice",
+	connector.ReasonMappingFailed:       "The mapping does not work for this record",
+	connector.ReasonKeyBlank:            "The number is missing",
+	connector.ReasonKeyShared:           "Two records have the same number",
+	connector.ReasonKeyChanged:          "The number has changed",
+	connector.ReasonNameMissing:         "The name is missing",
+	connector.ReasonEmailMalformed:      "The e-mail address is mistyped",
+	connector.ReasonTooManyAddresses:    "There is more than one address",
+	connector.ReasonTwoPrimary:          "More than one contact is primary",
+	connector.ReasonIllegalText:         "A field has characters that cannot be sent",
+	connector.ReasonLikeness:            "May be an existing customer",
+	connector.ReasonRenumbered:          "May be a removed payer under a new number",
+	connector.ReasonEnteredTwice:        "Entered twice in the accounting system",
+	connector.ReasonKeyDoubled:          "Two customers have the same number",
+	connector.ReasonKeyRemoved:          "The customer has lost its number",
+	connector.ReasonOtherKey:            "The customer has another number",
+	connector.ReasonDuplicateCustomer:   "May have a second customer",
+	connector.ReasonKeyDisputed:         "The customer with this number has other details",
+	connector.ReasonUnlinked:            "Unlinked from its customer",
+	connector.ReasonAnswerMismatch:      "The billing service answered with another customer",
+	connector.ReasonKeyUnsettled:        "The customer with this number was not found",
+	connector.ReasonKeyUnderWay:         "A request for the same number is under way",
+	connector.ReasonCustomerMissing:     "The customer no longer exists",
+	connector.ReasonRejected:            "The billing service refused the payer",
+	connector.ReasonOutcomeUnknown:      "The billing service did not answer",
+	connector.ReasonNoAnswer:            "The billing service never answered",
+	connector.ReasonForeignChange:       "Someone else changed the customer",
+	connector.ReasonLinkLost:            "The signing link is missing",
+	connector.ReasonLinkRefused:         "The billing service refused to make a signing link",
+	connector.ReasonMandateCancelled:    "The mandate was cancelled",
+	connector.ReasonStatusUnknown:       "The mandate has an unknown status",
+	connector.ReasonRecordGone:          "Removed from the accounting system",
+	connector.ReasonLeftWithMandate:     "Removed, mandate remains",
+	connector.ReasonForgotten:           "May be a forgotten payer",
+	connector.ReasonAddressBounced:      "Letters to the e-mail address come back",
+	connector.ReasonEventNotUnderstood:  "A delivery could not be read",
+	connector.ReasonTwoWay:              "Two systems would write to the same customer",
+	connector.ReasonSubscriptionChanged: "The webhook subscription changed",
+	connector.ReasonGivenUpChanged:      "Given up, and changed since",
+}
+
+// ReasonTitle returns a reason in a few words.
+func ReasonTitle(r connector.Reason) string { return cmp.Or(reasonTitles[r], r.Sentence(), string(r)) }
+
+// What happens if nobody acts, for several lines.
+const (
+	notDebited  = "They cannot be debited."
+	notSent     = "payersync sends nothing for them."
+	notApproved = "payersync sends none of these changes."
+	byItself    = "payersync goes on by itself."
+	noNews      = "Changes in the accounting system are not sent."
+	sweepOnly   = "Only the sweep finds changes, and later."
+	mayLoseNews = "payersync may miss changes of mandates."
+)
+
+// reasonOtherwise says what happens if nobody acts on a finding.
+func reasonOtherwise(r connector.Reason) string {
+	switch r {
+	case connector.ReasonOutcomeUnknown, connector.ReasonKeyUnsettled, connector.ReasonKeyUnderWay:
+		return byItself
+	case connector.ReasonDuplicateCustomer:
+		return "They may be charged twice."
+	case connector.ReasonLeftWithMandate:
+		return "Their mandates can still be used."
+	case connector.ReasonRecordGone:
+		return "Their customers stay in the billing service."
+	case connector.ReasonForeignChange:
+		return "The customers keep the other values."
+	case connector.ReasonLinkLost, connector.ReasonLinkRefused:
+		return "They cannot sign."
+	case connector.ReasonMandateCancelled:
+		return notDebited
+	case connector.ReasonStatusUnknown:
+		return "Nobody knows whether they can be debited."
+	case connector.ReasonAddressBounced:
+		return "They get no letters."
+	case connector.ReasonEventNotUnderstood, connector.ReasonSubscriptionChanged:
+		return sweepOnly
+	}
+	return notSent
+}
+
+// taskFacts are the titles of tasks, the next step, and what happens if nobody acts.
+var taskFacts = map[Task]struct{ title, next, otherwise string }{
+	Task(standing.StillActive): {"Removed, mandate still active", "Cancel the mandate, or let it stay.",
+		"They can still be debited."},
+	Task(standing.StillSigned): {"Removed, mandate may become active", "Cancel the mandate, or let it stay.",
+		"They may become debitable."},
+	Task(standing.CanSign): {"Removed, and can still sign", "Cancel the mandate, or let it stay.",
+		"They can still sign."},
+	Task(standing.NotSent): {"The signing link was never sent", "Send them their signing links.", "They cannot sign."},
+	Task(standing.Stopped): {"Letters to the payer are stopped", "Call the payer, or allow letters again.",
+		"They get no letters."},
+	Task(standing.Bounced): {"The letter came back", "Correct the address in the accounting system.",
+		"They get no letters."},
+	Task(standing.LinkLost): {"The signing link is missing", "Fetch the signing links again.", "They cannot sign."},
+	Task(standing.Refused):  {"A request for a mandate was refused", "Look at each payer.", ""},
+	Task(standing.NoEmail): {"No e-mail address", "Enter an e-mail address in the accounting system.",
+		"payersync requests no mandate from them."},
+	Task(standing.NotWished): {"No mandate requested yet", "The next run requests it.", ""},
+	Task(standing.NoPayer):   {"Excluded, and needs a decision", "Look at each record.", "Nothing changes."},
+	Task(standing.UnderWay):  {"A mandate is being requested", "Look at each payer.", ""},
+	Task(standing.Sent):      {"Has not signed yet", "Look at each payer.", ""},
+	Task(standing.Cancelled): {"The mandate was cancelled", "Agree on a new mandate with the payer.", ""},
+	Task(standing.Conflict):  {"May belong to another customer or record", "Look at each payer.", notSent},
+	Task(standing.Unknown): {"The mandate has an unknown status", "Ask the billing service for its meaning.",
+		"Nobody knows whether they can be debited."},
+	Task(standing.Debitable): {"Can be debited, and needs a decision", "Look at each payer.", "They stay as they are."},
+	Task(standing.Unlooked): {"Active when last read, and not read since", "Let the sweep run.",
+		"Nobody knows whether they can be debited."},
+	Task(standing.Signed): {"Signed, and needs a decision", "Look at each payer.", "They stay as they are."},
+	Task(standing.Absent): {"Not in the billing service yet", "The next run decides on them.", ""},
+}
+
+// conditionFacts are the kind of a condition's items, who must act, and what happens if nobody does.
+var conditionFacts = map[condition.Code]struct {
+	kind      ItemKind // "" for the condition itself
+	who       connector.Who
+	otherwise string
+}{
+	condition.LedgerUnwritable:    {"", connector.WhoOperator, "payersync does nothing."},
+	condition.PutBack:             {"", connector.WhoOperator, "Requests sent since that copy are unknown."},
+	condition.WayFailed:           {"", connector.WhoOperator, "Nobody gets these alarms."},
+	condition.SourceDisconnected:  {"", connector.WhoOperator, noNews},
+	condition.SourceParked:        {"", connector.WhoNobody, byItself},
+	condition.ConsentBroken:       {"", connector.WhoOperator, noNews},
+	condition.ConsentLapsing:      {"", connector.WhoOperator, "The consent expires, and payersync cannot read."},
+	condition.WebhooksSilent:      {"", connector.WhoOperator, sweepOnly},
+	condition.SubscriptionChanged: {KindFinding, connector.WhoOperator, sweepOnly},
+	condition.EventsUnclear:       {KindDelivery, connector.WhoOperator, sweepOnly},
+	condition.RotationUnfinished:  {"", connector.WhoOperator, mayLoseNews},
+	condition.UpdatesHeld:         {"", connector.WhoOperator, "payersync changes no customer."},
+	condition.EventTypeUnknown:    {"", connector.WhoOperator, mayLoseNews},
+	condition.TwoWay: {"", connector.WhoOperator,
+		"payersync creates and changes no customer of this connection."},
+	condition.RunFailed:          {"", connector.WhoOperator, noNews},
+	condition.RunIncomplete:      {"", connector.WhoNobody, byItself},
+	condition.JobFailed:          {"", connector.WhoOperator, "The work of this job is not done."},
+	condition.JobOverdue:         {"", connector.WhoOperator, "The work of this job is not done."},
+	condition.ConfigWrong:        {"", connector.WhoOperator, "The previous configuration stays in force."},
+	condition.RestartNeeded:      {"", connector.WhoOperator, "The previous configuration stays in force."},
+	condition.MappingWrong:       {"", connector.WhoOperator, "The previous mapping stays in force."},
+	condition.ProfileEdited:      {"", connector.WhoOperator, noNews},
+	condition.PlanWaits:          {KindPlan, connector.WhoYou, notApproved},
+	condition.Standstill:         {KindPlan, connector.WhoYou, notApproved},
+	condition.PlanRejected:       {"", connector.WhoYou, "payersync does not send these changes."},
+	condition.CreatesWait:        {"", connector.WhoYou, "payersync creates no customer."},
+	condition.RequestsUnanswered: {"", connector.WhoNobody, byItself},
+	condition.LettersHeld:        {"", connector.WhoYou, "Payers get no letters."},
+	condition.LettersWait:        {KindLetter, connector.WhoYou, "payersync does not send these letters."},
+	condition.LettersUnclear:     {KindLetter, connector.WhoYou, "payersync does not send them again."},
+	condition.WritebackWaits:     {KindWriteback, connector.WhoYou, "The accounting system shows the old status."},
+	condition.WritebackStuck:     {KindWriteback, connector.WhoYou, "The accounting system shows the old status."},
+}
