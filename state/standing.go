@@ -11,7 +11,7 @@ import (
 	"payersync/connector"
 )
 
-// ReadinessFacts holds everything known about a record's readiness for collection. Package standing puts
+// ReadinessFacts holds everything known about a record's readiness for collection. Package readiness puts
 // it into words.
 type ReadinessFacts struct {
 	RecordID

@@ -17,7 +17,7 @@ import (
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/letters/templates"
-	"payersync/connector/standing"
+	"payersync/connector/readiness"
 	"payersync/state"
 )
 
@@ -74,7 +74,7 @@ func (a *app) completions(root *cobra.Command) {
 		"mandates handover --for": words(spreadsheets...),
 		"letters list --state":    words(letterStates...),
 		"letters preview --kind":  words(templates.Kinds...),
-		"report --class":          words(standing.Classes...),
+		"report --class":          words(readiness.Classes...),
 		"webhooks list --state":   words("received", "reflected", "superseded", "parked", "quarantined", "ignored"),
 		"attention list --reason": reasonCodes, "attention retry --reason": reasonCodes,
 		"attention close --reason-code": explained(slices.Compact(slices.Sorted(slices.Values(append(closable(),

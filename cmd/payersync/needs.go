@@ -9,7 +9,7 @@ import (
 	"payersync/connector"
 	"payersync/connector/admin"
 	"payersync/connector/condition"
-	"payersync/connector/standing"
+	"payersync/connector/readiness"
 )
 
 // needLine is a line of the list of what needs somebody, with the commands that list its items, or end its cause. Its
@@ -37,8 +37,8 @@ func (a *app) readNeeds(ctx context.Context, s *session.Session) ([]needLine, er
 
 // taskCommands are the commands that people need for a task on payers.
 var taskCommands = map[string]string{
-	string(standing.NotSent):  "payersync mandates handover --not-sent",
-	string(standing.LinkLost): "payersync mandates links --lost",
+	string(readiness.NotSent):  "payersync mandates handover --not-sent",
+	string(readiness.LinkLost): "payersync mandates links --lost",
 }
 
 // needCommands returns the commands that list exactly the items of a line, or end its cause.

@@ -16,8 +16,8 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
 	"payersync/connector/admin"
+	"payersync/connector/readiness"
 	"payersync/connector/sheet"
-	"payersync/connector/standing"
 	"payersync/state"
 )
 
@@ -49,10 +49,10 @@ collected money.`,
 		Example: "  payersync report\n  payersync report --class D --connection acme\n  payersync report --output csv > report.csv",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			class = strings.ToUpper(class)
-			if err := errors.Join(oneOf("class", class, standing.Classes...), oneOf("task", task, admin.Tasks...)); err != nil {
+			if err := errors.Join(oneOf("class", class, readiness.Classes...), oneOf("task", task, admin.Tasks...)); err != nil {
 				return err
 			}
-			r := reporting{on: admin.ReportOn{Connection: connection}, class: standing.Class(class), task: admin.Task(task),
+			r := reporting{on: admin.ReportOn{Connection: connection}, class: readiness.Class(class), task: admin.Task(task),
 				limit: a.limitOf(cmd)}
 			return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
 				r.on.Valid = s.Config.Billing.LinkValid.Length()
@@ -61,7 +61,7 @@ collected money.`,
 		},
 	}
 	c.Flags().StringVar(&connection, "connection", "", "only this connection")
-	c.Flags().StringVar(&class, "class", "", "only the records of this class: "+joined(standing.Classes))
+	c.Flags().StringVar(&class, "class", "", "only the records of this class: "+joined(readiness.Classes))
 	c.Flags().StringVar(&task, "task", "", "only the records with this task: "+joined(admin.Tasks))
 	limitFlag(c)
 	return asCSV(c)
@@ -70,7 +70,7 @@ collected money.`,
 // classLines lists the classes for people.
 func classLines() string {
 	var out strings.Builder
-	for _, c := range standing.Classes {
+	for _, c := range readiness.Classes {
 		fmt.Fprintf(&out, "  %s  %s\n", c, c.Title())
 	}
 	return out.String()
@@ -79,7 +79,7 @@ func classLines() string {
 // reporting is a requested report, with its kept rows.
 type reporting struct {
 	on    admin.ReportOn
-	class standing.Class
+	class readiness.Class
 	task  admin.Task
 	limit int // 0 for none
 
@@ -100,7 +100,7 @@ func (r *reporting) lists(row admin.ReportRow, table bool) bool {
 	if r.class != "" || r.task != "" || !table {
 		return (r.class == "" || row.Class == r.class) && (r.task == "" || row.Task == r.task)
 	}
-	return row.Who != standing.Nobody || row.Class == standing.LeftBehind
+	return row.Who != readiness.Nobody || row.Class == readiness.LeftBehind
 }
 
 func (a *app) printReport(ctx context.Context, s *session.Session, r *reporting) error {
@@ -149,7 +149,7 @@ func (r *reporting) upToLimit(do func(admin.ReportRow) error) func(admin.ReportR
 func (r *reporting) keep(row admin.ReportRow) error {
 	if r.lists(row, true) {
 		r.kept = append(r.kept, keptRow{state.RecordID{Connection: row.Connection, SourceID: row.SourceID},
-			row.Class == standing.LeftBehind, row.Name != "", row.Status != "", row.Days})
+			row.Class == readiness.LeftBehind, row.Name != "", row.Status != "", row.Days})
 	}
 	if r.limit > 0 && len(r.kept) > 2*r.limit {
 		r.cut()
@@ -181,9 +181,9 @@ type noteOfReport struct {
 func notesOf(whole admin.Report) (out []noteOfReport) {
 	for _, n := range []noteOfReport{
 		{"removed or excluded, with a mandate that still holds", whole.Left},
-		{fmt.Sprintf("waiting for the bank for more than %d working days", standing.BankDays), whole.Late},
+		{fmt.Sprintf("waiting for the bank for more than %d working days", readiness.BankDays), whole.Late},
 		{fmt.Sprintf("can be debited, without news for %d months or more: banks drop unused instructions",
-			standing.DormantAfter), whole.Dormant},
+			readiness.DormantAfter), whole.Dormant},
 	} {
 		if n.Records > 0 {
 			out = append(out, n)
@@ -359,7 +359,7 @@ func actsLine(whole admin.Report) string {
 	waits := whole.Acts()
 	var parts []string
 	for _, who := range slices.SortedFunc(maps.Keys(waits),
-		func(a, b standing.Who) int { return cmp.Or(waits[b]-waits[a], cmp.Compare(a, b)) }) {
+		func(a, b readiness.Who) int { return cmp.Or(waits[b]-waits[a], cmp.Compare(a, b)) }) {
 		parts = append(parts, fmt.Sprintf("%s %d", who, waits[who]))
 	}
 	return cmp.Or(strings.Join(parts, ", "), "nobody")

@@ -17,7 +17,7 @@ import (
 	"payersync/connector"
 	"payersync/connector/admin"
 	"payersync/connector/condition"
-	"payersync/connector/standing"
+	"payersync/connector/readiness"
 	"payersync/state"
 )
 
@@ -82,10 +82,10 @@ type statusReport struct {
 
 // standingReport counts the records by class; its keys are public.
 type standingReport struct {
-	Records int                  `json:"records"`
-	Payers  int                  `json:"payers"` // records neither removed nor excluded
-	Can     int                  `json:"can_be_debited"`
-	Who     map[standing.Who]int `json:"who"` // must act
+	Records int                   `json:"records"`
+	Payers  int                   `json:"payers"` // records neither removed nor excluded
+	Can     int                   `json:"can_be_debited"`
+	Who     map[readiness.Who]int `json:"who"` // must act
 	count   *admin.Count
 }
 

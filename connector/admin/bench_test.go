@@ -15,7 +15,7 @@ import (
 	"payersync/connector"
 	"payersync/connector/admin"
 	"payersync/connector/condition"
-	"payersync/connector/standing"
+	"payersync/connector/readiness"
 	"payersync/state"
 )
 
@@ -181,7 +181,7 @@ func BenchmarkStandings(b *testing.B) {
 		for b.Loop() {
 			c, err := s.Latest(b.Context())
 			if err != nil || c.Reached(admin.InBooks) != benchRecords ||
-				c.Number(admin.Which{Class: standing.Awaiting, Days: 14}) != 0 {
+				c.Number(admin.Which{Class: readiness.Awaiting, Days: 14}) != 0 {
 				b.Fatal(err)
 			}
 		}

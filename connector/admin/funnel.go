@@ -3,7 +3,7 @@ package admin
 import (
 	"context"
 
-	"payersync/connector/standing"
+	"payersync/connector/readiness"
 	"payersync/state"
 )
 
@@ -41,21 +41,21 @@ func (s Stage) Title() string {
 
 // Has reports whether a record of a class and step has reached the stage; "" is reached by all. Records
 // outside the books, or excluded, have reached none. A record in conflict counts as no further.
-func (s Stage) Has(class standing.Class, step standing.Stage) bool {
+func (s Stage) Has(class readiness.Class, step readiness.Stage) bool {
 	switch s {
 	case "":
 		return true
 	case InBooks:
 		return class.Counts(step)
 	case InService:
-		return Asked.Has(class, step) || class == standing.Unasked && class.Counts(step)
+		return Asked.Has(class, step) || class == readiness.Unasked && class.Counts(step)
 	case Asked:
-		return Signed.Has(class, step) || class == standing.Awaiting || class == standing.Cancelled ||
-			class == standing.Unknown
+		return Signed.Has(class, step) || class == readiness.Awaiting || class == readiness.Cancelled ||
+			class == readiness.Unknown
 	case Signed:
-		return Active.Has(class, step) || class == standing.Unlooked || class == standing.Signed
+		return Active.Has(class, step) || class == readiness.Unlooked || class == readiness.Signed
 	case Active:
-		return class == standing.Debitable
+		return class == readiness.Debitable
 	}
 	return false
 }
@@ -73,7 +73,7 @@ func (r Report) Reached(s Stage) (n int) {
 // Most returns the most frequent class and step of payers not debitable, with their number; "" if all are debitable.
 func (r Report) Most() (most Total) {
 	for _, t := range r.Totals {
-		if t.Class != standing.Debitable && t.Class.Counts(t.Step) && t.Records > most.Records {
+		if t.Class != readiness.Debitable && t.Class.Counts(t.Step) && t.Records > most.Records {
 			most = t
 		}
 	}

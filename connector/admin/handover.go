@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"payersync/connector"
-	"payersync/connector/standing"
+	"payersync/connector/readiness"
 	"payersync/state"
 )
 
@@ -124,56 +124,56 @@ func (file *HandoverFile) Each(ctx context.Context, do func(HandoverRow) error) 
 
 // row returns the row of a record but for its link, and whether it is on the list.
 func (file *HandoverFile) row(f state.ReadinessFacts) (HandoverRow, bool) {
-	f = standing.WithoutExpired(f, file.at, file.of.Valid)
-	s := standing.Of(f, file.at)
+	f = readiness.WithoutExpired(f, file.at, file.of.Valid)
+	s := readiness.Of(f, file.at)
 	if !file.of.takes(f, s, file.at) {
 		return HandoverRow{}, false
 	}
 	return handoverRow(f, s, file.at), true
 }
 
-func (h Handover) takes(f state.ReadinessFacts, s standing.Assessment, now time.Time) bool {
+func (h Handover) takes(f state.ReadinessFacts, s readiness.Assessment, now time.Time) bool {
 	switch {
 	case h.Lost:
-		return s.Step == standing.LinkLost && standing.IsPayer(f)
-	case !standing.CanBeInvited(f):
+		return s.Step == readiness.LinkLost && readiness.IsPayer(f)
+	case !readiness.CanBeInvited(f):
 		return false
 	}
-	return (!h.NotSent || s.Step == standing.NotSent) && now.Sub(s.Since) >= h.Older
+	return (!h.NotSent || s.Step == readiness.NotSent) && now.Sub(s.Since) >= h.Older
 }
 
-func handoverRow(f state.ReadinessFacts, s standing.Assessment, now time.Time) HandoverRow {
-	r := HandoverRow{Number: f.Key.Value, Status: f.Mandate.Status, Days: s.Days(now), Sent: standing.FirstSent(f),
+func handoverRow(f state.ReadinessFacts, s readiness.Assessment, now time.Time) HandoverRow {
+	r := HandoverRow{Number: f.Key.Value, Status: f.Mandate.Status, Days: s.Days(now), Sent: readiness.FirstSent(f),
 		Next: next(s), Note: note(s),
 		Connection: f.Connection, MandateID: f.Mandate.ID, source: f.SourceID}
 	if f.Label != nil {
 		r.Name, r.Contact, r.Email, r.Language = f.Label.Name, f.Label.Contact, f.Label.Email, f.Label.Language
 	}
-	if s.Step != standing.LinkLost {
+	if s.Step != readiness.LinkLost {
 		r.LinkSince = f.Mandate.LinkAt
 	}
-	if standing.Times(f) > 1 {
-		r.Reminded = standing.LastSent(f)
+	if readiness.Times(f) > 1 {
+		r.Reminded = readiness.LastSent(f)
 	}
 	return r
 }
 
 // next names the next step of a row in a few words.
-func next(s standing.Assessment) string {
+func next(s readiness.Assessment) string {
 	switch s.Step {
-	case standing.NotSent:
+	case readiness.NotSent:
 		return "Send the signing link."
-	case standing.LinkLost:
+	case readiness.LinkLost:
 		return "Fetch the signing link."
 	}
 	return s.Cure
 }
 
-func note(s standing.Assessment) string {
+func note(s readiness.Assessment) string {
 	switch s.Step {
-	case standing.LinkLost:
+	case readiness.LinkLost:
 		return s.Sentence + " " + s.Cure
-	case standing.Bounced, standing.Stopped:
+	case readiness.Bounced, readiness.Stopped:
 		return strings.TrimSpace(s.Sentence + " " + s.Note)
 	}
 	return s.Note

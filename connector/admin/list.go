@@ -10,7 +10,7 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/condition"
-	"payersync/connector/standing"
+	"payersync/connector/readiness"
 	"payersync/state"
 )
 
@@ -176,8 +176,8 @@ func lineOfCondition(f condition.Condition) Line {
 
 // Still says how many payers left the accounting system with a mandate that is active, or may become so.
 func (c *Count) Still() (out []string) {
-	for _, step := range standing.LeftBehind.Steps() {
-		if n := c.Number(Which{Class: standing.LeftBehind, Step: step, Who: standing.You}); n > 0 {
+	for _, step := range readiness.LeftBehind.Steps() {
+		if n := c.Number(Which{Class: readiness.LeftBehind, Step: step, Who: readiness.You}); n > 0 {
 			out = append(out, fmt.Sprintf("%d %s", n, step.Title()))
 		}
 	}
@@ -189,20 +189,20 @@ type Task string
 
 // Tasks are all tasks, in display order.
 var Tasks = []Task{
-	Task(standing.StillActive), Task(standing.StillSigned), Task(standing.CanSign), Task(standing.NotSent),
-	Task(standing.Stopped), Task(standing.Bounced), Task(standing.LinkLost),
-	Task(standing.Refused), Task(standing.NoEmail), Task(standing.NotWished), Task(standing.NoPayer),
-	Task(standing.UnderWay), Task(standing.Sent), Task(standing.Cancelled), Task(standing.Conflict),
-	Task(standing.Unknown), Task(standing.Debitable), Task(standing.Unlooked), Task(standing.Signed),
-	Task(standing.Absent),
+	Task(readiness.StillActive), Task(readiness.StillSigned), Task(readiness.CanSign), Task(readiness.NotSent),
+	Task(readiness.Stopped), Task(readiness.Bounced), Task(readiness.LinkLost),
+	Task(readiness.Refused), Task(readiness.NoEmail), Task(readiness.NotWished), Task(readiness.NoPayer),
+	Task(readiness.UnderWay), Task(readiness.Sent), Task(readiness.Cancelled), Task(readiness.Conflict),
+	Task(readiness.Unknown), Task(readiness.Debitable), Task(readiness.Unlooked), Task(readiness.Signed),
+	Task(readiness.Absent),
 }
 
 // Title returns the task in a few words.
 func (t Task) Title() string { return cmp.Or(taskFacts[t].title, string(t)) }
 
 // taskOf returns the task on a record; "" if nobody here must act, or a finding says so.
-func taskOf(f state.ReadinessFacts, s standing.Assessment) Task {
-	if s.Who != standing.You && s.Who != standing.Books && s.Who != standing.Operator {
+func taskOf(f state.ReadinessFacts, s readiness.Assessment) Task {
+	if s.Who != readiness.You && s.Who != readiness.Books && s.Who != readiness.Operator {
 		return ""
 	}
 	for _, told := range f.Told {

@@ -9,7 +9,7 @@ import (
 	"payersync/connector"
 	"payersync/connector/admin"
 	"payersync/connector/condition"
-	"payersync/connector/standing"
+	"payersync/connector/readiness"
 	"payersync/state"
 )
 
@@ -89,7 +89,7 @@ func TestEveryLineSaysWhoMustActAndWhatHappensOtherwise(t *testing.T) {
 		t.Errorf("%d lines, want %d", len(lines), want)
 	}
 	known := map[string]bool{}
-	for _, class := range standing.Classes {
+	for _, class := range readiness.Classes {
 		if known[string(class)] = true; class.Steps() != nil {
 			delete(known, string(class))
 		}
@@ -131,7 +131,7 @@ func TestEveryRecordThatNeedsSomebodyIsInTheList(t *testing.T) {
 				if r.Task != "" {
 					tasks++
 				}
-				here := slices.Contains([]standing.Who{standing.You, standing.Books, standing.Operator}, r.Who)
+				here := slices.Contains([]readiness.Who{readiness.You, readiness.Books, readiness.Operator}, r.Who)
 				if here && r.Task == "" && !told[r.Connection+"/"+r.SourceID] {
 					t.Errorf("record %s is for %s (%s, %s), and no line has it", r.SourceID, r.Who, r.Class, r.Reason)
 				}

@@ -5,7 +5,7 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/condition"
-	"payersync/connector/standing"
+	"payersync/connector/readiness"
 )
 
 // reasonTitles are the titles of the reasons, in an accountant's words.
@@ -94,34 +94,34 @@ func reasonOtherwise(r connector.Reason) string {
 
 // taskFacts are the titles of tasks, the next step, and what happens if nobody acts.
 var taskFacts = map[Task]struct{ title, next, otherwise string }{
-	Task(standing.StillActive): {"Removed, mandate still active", "Cancel the mandate, or let it stay.",
+	Task(readiness.StillActive): {"Removed, mandate still active", "Cancel the mandate, or let it stay.",
 		"They can still be debited."},
-	Task(standing.StillSigned): {"Removed, mandate may become active", "Cancel the mandate, or let it stay.",
+	Task(readiness.StillSigned): {"Removed, mandate may become active", "Cancel the mandate, or let it stay.",
 		"They may become debitable."},
-	Task(standing.CanSign): {"Removed, and can still sign", "Cancel the mandate, or let it stay.",
+	Task(readiness.CanSign): {"Removed, and can still sign", "Cancel the mandate, or let it stay.",
 		"They can still sign."},
-	Task(standing.NotSent): {"The signing link was never sent", "Send them their signing links.", "They cannot sign."},
-	Task(standing.Stopped): {"Letters to the payer are stopped", "Call the payer, or allow letters again.",
+	Task(readiness.NotSent): {"The signing link was never sent", "Send them their signing links.", "They cannot sign."},
+	Task(readiness.Stopped): {"Letters to the payer are stopped", "Call the payer, or allow letters again.",
 		"They get no letters."},
-	Task(standing.Bounced): {"The letter came back", "Correct the address in the accounting system.",
+	Task(readiness.Bounced): {"The letter came back", "Correct the address in the accounting system.",
 		"They get no letters."},
-	Task(standing.LinkLost): {"The signing link is missing", "Fetch the signing links again.", "They cannot sign."},
-	Task(standing.Refused):  {"A request for a mandate was refused", "Look at each payer.", ""},
-	Task(standing.NoEmail): {"No e-mail address", "Enter an e-mail address in the accounting system.",
+	Task(readiness.LinkLost): {"The signing link is missing", "Fetch the signing links again.", "They cannot sign."},
+	Task(readiness.Refused):  {"A request for a mandate was refused", "Look at each payer.", ""},
+	Task(readiness.NoEmail): {"No e-mail address", "Enter an e-mail address in the accounting system.",
 		"payersync requests no mandate from them."},
-	Task(standing.NotWished): {"No mandate requested yet", "The next run requests it.", ""},
-	Task(standing.NoPayer):   {"Excluded, and needs a decision", "Look at each record.", "Nothing changes."},
-	Task(standing.UnderWay):  {"A mandate is being requested", "Look at each payer.", ""},
-	Task(standing.Sent):      {"Has not signed yet", "Look at each payer.", ""},
-	Task(standing.Cancelled): {"The mandate was cancelled", "Agree on a new mandate with the payer.", ""},
-	Task(standing.Conflict):  {"May belong to another customer or record", "Look at each payer.", notSent},
-	Task(standing.Unknown): {"The mandate has an unknown status", "Ask the billing service for its meaning.",
+	Task(readiness.NotWished): {"No mandate requested yet", "The next run requests it.", ""},
+	Task(readiness.NoPayer):   {"Excluded, and needs a decision", "Look at each record.", "Nothing changes."},
+	Task(readiness.UnderWay):  {"A mandate is being requested", "Look at each payer.", ""},
+	Task(readiness.Sent):      {"Has not signed yet", "Look at each payer.", ""},
+	Task(readiness.Cancelled): {"The mandate was cancelled", "Agree on a new mandate with the payer.", ""},
+	Task(readiness.Conflict):  {"May belong to another customer or record", "Look at each payer.", notSent},
+	Task(readiness.Unknown): {"The mandate has an unknown status", "Ask the billing service for its meaning.",
 		"Nobody knows whether they can be debited."},
-	Task(standing.Debitable): {"Can be debited, and needs a decision", "Look at each payer.", "They stay as they are."},
-	Task(standing.Unlooked): {"Active when last read, and not read since", "Let the sweep run.",
+	Task(readiness.Debitable): {"Can be debited, and needs a decision", "Look at each payer.", "They stay as they are."},
+	Task(readiness.Unlooked): {"Active when last read, and not read since", "Let the sweep run.",
 		"Nobody knows whether they can be debited."},
-	Task(standing.Signed): {"Signed, and needs a decision", "Look at each payer.", "They stay as they are."},
-	Task(standing.Absent): {"Not in the billing service yet", "The next run decides on them.", ""},
+	Task(readiness.Signed): {"Signed, and needs a decision", "Look at each payer.", "They stay as they are."},
+	Task(readiness.Absent): {"Not in the billing service yet", "The next run decides on them.", ""},
 }
 
 // conditionFacts are the kind of a condition's items, who must act, and what happens if nobody does.

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"payersync/connector"
-	"payersync/connector/standing"
+	"payersync/connector/readiness"
 	"payersync/mapping"
 	"payersync/state"
 )
@@ -193,7 +193,7 @@ func (r *Payer) whereItStands(stored state.StoredRecord, x mapping.Explanation) 
 	case stored.InFlight:
 		is("payersync sent a request, and its outcome is unknown.", "Nothing: the next run checks this by itself.")
 	case waiting >= 0 && !r.Changes[waiting].Approved:
-		is(fmt.Sprintf("Its %s is planned.", r.Changes[waiting].Action), standing.Planned, run,
+		is(fmt.Sprintf("Its %s is planned.", r.Changes[waiting].Action), readiness.Planned, run,
 			connector.Step{Do: connector.DoListPlans})
 	case waiting >= 0:
 		is(fmt.Sprintf("Its %s is planned and may be sent.", r.Changes[waiting].Action),
@@ -247,7 +247,7 @@ func (r *Payer) whereMandateStands(is func(stands, next string, steps ...connect
 		is(stands, "Nothing: it is active once it has been moved here.")
 	case "":
 		if u := unaskedNow(stored, x); u.Why != "" {
-			s := standing.NotAsked(u)
+			s := readiness.NotAsked(u)
 			is("It is linked. "+s.Sentence, s.Cure, s.Steps(state.RecordID{Connection: r.Connection, SourceID: r.SourceID})...)
 			return
 		}

@@ -14,7 +14,7 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/admin"
-	"payersync/connector/standing"
+	"payersync/connector/readiness"
 	"payersync/state"
 )
 
@@ -149,7 +149,7 @@ func randomWorld(t *testing.T, seed uint64) *world {
 // covers F130
 func TestRandomLedgersAreReportedOnWhole(t *testing.T) {
 	t.Parallel()
-	met := map[standing.Class]int{}
+	met := map[readiness.Class]int{}
 	for seed := range uint64(*randomLedgers) {
 		w := randomWorld(t, seed)
 		w.checkReport(seed, met)
@@ -163,7 +163,7 @@ func TestRandomLedgersAreReportedOnWhole(t *testing.T) {
 		}
 	}
 	t.Logf("records by class: %v", met)
-	for _, c := range standing.Classes {
+	for _, c := range readiness.Classes {
 		if met[c] == 0 && *randomLedgers >= 60 {
 			t.Errorf("no record of class %s was met in %d ledgers", c, *randomLedgers)
 		}
@@ -172,7 +172,7 @@ func TestRandomLedgersAreReportedOnWhole(t *testing.T) {
 
 // checkReport compares a report with the lists of records: every record is there once, and
 // every count is the same.
-func (w *world) checkReport(seed uint64, met map[standing.Class]int) {
+func (w *world) checkReport(seed uint64, met map[readiness.Class]int) {
 	w.t.Helper()
 	for _, connection := range []string{"", "acme", "beta"} {
 		report, rows := w.report(connection)
@@ -195,7 +195,7 @@ func (w *world) checkReport(seed uint64, met map[standing.Class]int) {
 		if diff := cmp.Diff(listed, reported); diff != "" {
 			w.t.Errorf("seed %d, connection %q (-listed +reported):\n%s", seed, connection, diff)
 		}
-		inTotals := map[standing.Class]int{}
+		inTotals := map[readiness.Class]int{}
 		for _, total := range report.Totals {
 			sums += total.Records
 			inTotals[total.Class] += total.Records
@@ -219,7 +219,7 @@ func (w *world) checkReport(seed uint64, met map[standing.Class]int) {
 	}
 }
 
-func rowsOf(rows []admin.ReportRow, class standing.Class) func(func(admin.ReportRow) bool) {
+func rowsOf(rows []admin.ReportRow, class readiness.Class) func(func(admin.ReportRow) bool) {
 	return func(yield func(admin.ReportRow) bool) {
 		for _, r := range rows {
 			if r.Class == class && !yield(r) {
@@ -240,16 +240,16 @@ func (w *world) checkInvited(seed uint64) {
 		}
 	}
 	err := w.ledger.EachStanding(w.t.Context(), "", func(f state.ReadinessFacts) error {
-		s := standing.Of(f, w.now)
+		s := readiness.Of(f, w.now)
 		switch {
 		case handed[f.Mandate.ID] &&
-			(s.Class != standing.Awaiting || s.Step == standing.LinkLost || f.Mandate.LinkAt.Before(f.Mandate.Since)):
+			(s.Class != readiness.Awaiting || s.Step == readiness.LinkLost || f.Mandate.LinkAt.Before(f.Mandate.Since)):
 			w.t.Errorf("seed %d: %s is handed over, and is in class %s, step %q", seed, f.SourceID, s.Class, s.Step)
-		case !handed[f.Mandate.ID] && s.Class == standing.Awaiting && (s.Step == standing.NotSent || s.Step == standing.Sent):
+		case !handed[f.Mandate.ID] && s.Class == readiness.Awaiting && (s.Step == readiness.NotSent || s.Step == readiness.Sent):
 			w.t.Errorf("seed %d: %s waits for its signature, step %q, and is not handed over", seed, f.SourceID, s.Step)
-		case standing.CanBeInvited(f) != handed[f.Mandate.ID]:
+		case readiness.CanBeInvited(f) != handed[f.Mandate.ID]:
 			w.t.Errorf("seed %d: letters may go to %s: %v, and it is handed over: %v", seed, f.SourceID,
-				standing.CanBeInvited(f), handed[f.Mandate.ID])
+				readiness.CanBeInvited(f), handed[f.Mandate.ID])
 		}
 		return nil
 	})
@@ -262,17 +262,17 @@ func (w *world) checkInvited(seed uint64) {
 // facts.
 func (w *world) checkCount(t *testing.T, seed uint64) {
 	t.Helper()
-	whole := map[state.RecordID]standing.Assessment{}
+	whole := map[state.RecordID]readiness.Assessment{}
 	err := w.ledger.EachStanding(t.Context(), "", func(f state.ReadinessFacts) error {
-		whole[f.RecordID] = wordless(standing.Of(f, w.now))
+		whole[f.RecordID] = wordless(readiness.Of(f, w.now))
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	outlined := map[state.RecordID]standing.Assessment{}
+	outlined := map[state.RecordID]readiness.Assessment{}
 	err = w.ledger.EachOutline(t.Context(), func(f state.ReadinessFacts) error {
-		outlined[f.RecordID] = wordless(standing.Of(f, w.now))
+		outlined[f.RecordID] = wordless(readiness.Of(f, w.now))
 		return nil
 	})
 	if err != nil {
@@ -290,7 +290,7 @@ func (w *world) checkCount(t *testing.T, seed uint64) {
 }
 
 // wordless returns a standing without its words.
-func wordless(s standing.Assessment) standing.Assessment {
+func wordless(s readiness.Assessment) readiness.Assessment {
 	s.Sentence, s.Cure, s.Note, s.Ends = "", "", "", 0
 	return s
 }

@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"payersync/connector"
-	"payersync/connector/standing"
+	"payersync/connector/readiness"
 	"payersync/state"
 )
 
 // ReportRow is the state of one record.
 type ReportRow struct {
-	standing.Assessment
+	readiness.Assessment
 	Number     string                  `json:"number"`  // or its id, if it has none
 	Name       string                  `json:"-"`       // JSON goes into logs
 	Mandate    connector.MandateStatus `json:"mandate"` // "" for none
@@ -34,12 +34,12 @@ var Ages = [4]int{7, 14, 30, 60}
 
 // Total counts the records of a class, or of a step of it.
 type Total struct {
-	Class   standing.Class       `json:"class"`
-	Step    standing.Stage       `json:"step,omitempty"`
-	Title   string               `json:"title"`
-	Records int                  `json:"records"`
-	Ages    [len(Ages) + 1]int   `json:"ages"` // of the records, by Ages
-	Who     map[standing.Who]int `json:"who"`  // must act
+	Class   readiness.Class       `json:"class"`
+	Step    readiness.Stage       `json:"step,omitempty"`
+	Title   string                `json:"title"`
+	Records int                   `json:"records"`
+	Ages    [len(Ages) + 1]int    `json:"ages"` // of the records, by Ages
+	Who     map[readiness.Who]int `json:"who"`  // must act
 }
 
 // Report is the state of all records. Its totals add up to the records.
@@ -57,8 +57,8 @@ type Report struct {
 }
 
 // Acts returns the number of records waiting for each party. They add up to the records.
-func (r Report) Acts() map[standing.Who]int {
-	out := map[standing.Who]int{}
+func (r Report) Acts() map[readiness.Who]int {
+	out := map[readiness.Who]int{}
 	for _, t := range r.Totals {
 		for who, n := range t.Who {
 			out[who] += n
@@ -81,7 +81,7 @@ func MakeReport(ctx context.Context, ledger *state.Ledger, on ReportOn, each fun
 	var reading sync.WaitGroup // both take long for many
 	reading.Go(func() { g.Signing, signing = daysToSign(ctx, ledger, on.Connection, g.At) })
 	err := ledger.EachStanding(ctx, on.Connection, func(f state.ReadinessFacts) error {
-		row := reportRow(standing.WithoutExpired(f, g.At, on.Valid), g.At)
+		row := reportRow(readiness.WithoutExpired(f, g.At, on.Valid), g.At)
 		g.add(row.Assessment)
 		if f.Label == nil {
 			g.Bare++
@@ -100,7 +100,7 @@ func MakeReport(ctx context.Context, ledger *state.Ledger, on ReportOn, each fun
 func EachReportRow(ctx context.Context, ledger *state.Ledger, on ReportOn, at time.Time, records []state.RecordID,
 	do func(ReportRow) error) error {
 	return ledger.EachStandingOf(ctx, records, func(f state.ReadinessFacts) error {
-		return do(reportRow(standing.WithoutExpired(f, at, on.Valid), at))
+		return do(reportRow(readiness.WithoutExpired(f, at, on.Valid), at))
 	})
 }
 
@@ -111,17 +111,17 @@ type gathering struct {
 }
 
 type position struct {
-	class standing.Class
-	step  standing.Stage
+	class readiness.Class
+	step  readiness.Stage
 }
 
 // positions returns all positions, in display order.
 func positions() (all []position) {
-	for _, c := range standing.Classes {
+	for _, c := range readiness.Classes {
 		if c.Steps() == nil {
 			all = append(all, position{c, ""})
 		}
-		all = append(all, connector.Map(c.Steps(), func(step standing.Stage) position { return position{c, step} })...)
+		all = append(all, connector.Map(c.Steps(), func(step readiness.Stage) position { return position{c, step} })...)
 	}
 	return all
 }
@@ -130,7 +130,7 @@ func positions() (all []position) {
 func gather(ledger *state.Ledger) *gathering {
 	g := &gathering{Report{At: ledger.Now(), Sealed: ledger.Sealed()}, map[position]*Total{}}
 	for _, p := range positions() {
-		g.totals[p] = &Total{Class: p.class, Step: p.step, Title: titleOf(p.class, p.step), Who: map[standing.Who]int{}}
+		g.totals[p] = &Total{Class: p.class, Step: p.step, Title: titleOf(p.class, p.step), Who: map[readiness.Who]int{}}
 	}
 	return g
 }
@@ -143,7 +143,7 @@ func (g *gathering) whole() Report {
 	return g.Report
 }
 
-func (g *gathering) add(s standing.Assessment) {
+func (g *gathering) add(s readiness.Assessment) {
 	g.totals[position{s.Class, s.Step}].add(s, g.At)
 	g.Records++
 	if s.Counts() {
@@ -155,12 +155,12 @@ func (g *gathering) add(s standing.Assessment) {
 	if s.Late {
 		g.Late++
 	}
-	if s.Class == standing.LeftBehind && s.Who != standing.Nobody {
+	if s.Class == readiness.LeftBehind && s.Who != readiness.Nobody {
 		g.Left++
 	}
 }
 
-func (t *Total) add(s standing.Assessment, now time.Time) {
+func (t *Total) add(s readiness.Assessment, now time.Time) {
 	t.Records++
 	t.Who[s.Who]++
 	at, days := 0, s.Days(now)
@@ -171,9 +171,9 @@ func (t *Total) add(s standing.Assessment, now time.Time) {
 }
 
 func reportRow(f state.ReadinessFacts, now time.Time) ReportRow {
-	s := standing.Of(f, now)
+	s := readiness.Of(f, now)
 	row := ReportRow{Assessment: s, Number: f.Key.Value, Mandate: f.Mandate.Status, Days: s.Days(now),
-		Letters: standing.Times(f), LastLetter: standing.LastSent(f),
+		Letters: readiness.Times(f), LastLetter: readiness.LastSent(f),
 		Connection: f.Connection, SourceID: f.SourceID, Financial: f.Financial, MandateID: f.Mandate.ID, Task: taskOf(f, s)}
 	if f.Label != nil {
 		row.Name = f.Label.Name
@@ -184,7 +184,7 @@ func reportRow(f state.ReadinessFacts, now time.Time) ReportRow {
 }
 
 // titleOf returns a class, and its step, in a few words.
-func titleOf(c standing.Class, step standing.Stage) string {
+func titleOf(c readiness.Class, step readiness.Stage) string {
 	if step == "" {
 		return c.Title()
 	}

@@ -11,7 +11,7 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/admin"
-	"payersync/connector/standing"
+	"payersync/connector/readiness"
 	"payersync/state"
 )
 
@@ -91,7 +91,7 @@ func TestTheAgesOfAReportAreThoseOfItsRows(t *testing.T) {
 	w := street(t)
 	r, _ := w.report("")
 	for _, total := range r.Totals {
-		if total.Class == standing.Awaiting && total.Step == standing.NotSent {
+		if total.Class == readiness.Awaiting && total.Step == readiness.NotSent {
 			if diff := cmp.Diff([5]int{1, 0, 2, 0, 0}, total.Ages); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

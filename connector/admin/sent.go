@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"payersync/connector"
-	"payersync/connector/standing"
+	"payersync/connector/readiness"
 	"payersync/state"
 )
 
@@ -277,7 +277,7 @@ func (by payersBy) find(s Sending, today time.Time) (state.StandingMandate, erro
 	case s.On.Before(day(m.FirstSeen)):
 		return m, refuse("%s is before its mandate was there, on %s; check the date", s.On.Format(time.DateOnly),
 			day(m.FirstSeen).Format(time.DateOnly))
-	case m.Status == connector.MandateCreated && !standing.HoldsLink(m):
+	case m.Status == connector.MandateCreated && !readiness.HoldsLink(m):
 		return m, advise(connector.Step{Act: connector.ActRequest, Of: found[0].SourceID, Connection: found[0].Connection},
 			"its signing link is lost, so it cannot have been sent from here. Fetch it again")
 	}

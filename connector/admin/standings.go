@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"payersync/connector"
-	"payersync/connector/standing"
+	"payersync/connector/readiness"
 	"payersync/state"
 )
 
@@ -61,9 +61,9 @@ type Count struct {
 // place is the state of a record at the count.
 type place struct {
 	state.RecordID
-	class    standing.Class
-	step     standing.Stage
-	who      standing.Who
+	class    readiness.Class
+	step     readiness.Stage
+	who      readiness.Who
 	since    time.Time
 	replaced bool // its mandate is in the place of an earlier one
 	acts     bool // somebody must act, or a mandate should have ended
@@ -117,8 +117,8 @@ func CountNow(ctx context.Context, ledger *state.Ledger, valid time.Duration) (*
 		if f.LinkState != "" {
 			c.Mandates[f.Mandate.Status]++
 		}
-		f = standing.WithoutExpired(f, g.At, valid)
-		s := standing.Of(f, g.At)
+		f = readiness.WithoutExpired(f, g.At, valid)
+		s := readiness.Of(f, g.At)
 		g.add(s)
 		c.places = append(c.places,
 			place{f.RecordID, s.Class, s.Step, s.Who, s.Since, replacing[f.Mandate.ID], acts(s), taskOf(f, s)})
@@ -134,14 +134,14 @@ func CountNow(ctx context.Context, ledger *state.Ledger, valid time.Duration) (*
 	return c, err
 }
 
-func acts(s standing.Assessment) bool {
-	return s.Who != standing.Nobody || s.Class == standing.LeftBehind
+func acts(s readiness.Assessment) bool {
+	return s.Who != readiness.Nobody || s.Class == readiness.LeftBehind
 }
 
 // compare orders by class like a report, then longest first.
 func (p place) compare(o place) int {
 	if p.class != o.class {
-		return cmp.Compare(slices.Index(standing.Classes, p.class), slices.Index(standing.Classes, o.class))
+		return cmp.Compare(slices.Index(readiness.Classes, p.class), slices.Index(readiness.Classes, o.class))
 	}
 	if c := p.since.Compare(o.since); c != 0 {
 		return c
@@ -151,9 +151,9 @@ func (p place) compare(o place) int {
 
 // Which selects records of a count. Zero fields select all.
 type Which struct {
-	Class      standing.Class
-	Step       standing.Stage
-	Who        standing.Who // must act
+	Class      readiness.Class
+	Step       readiness.Stage
+	Who        readiness.Who // must act
 	Task       Task
 	Stage      Stage
 	Connection string
@@ -213,7 +213,7 @@ func (s *Standings) Page(ctx context.Context, c *Count, w Which, after string, l
 		if f == nil {
 			continue
 		}
-		facts := standing.WithoutExpired(*f, now, valid)
+		facts := readiness.WithoutExpired(*f, now, valid)
 		row := Stood{ReportRow: reportRow(facts, now)}
 		if row.Class != p.class || w.Step != "" && row.Step != w.Step || w.Who != "" && row.Who != w.Who || w.Task != "" &&
 			row.Task != w.Task || !w.Stage.Has(row.Class, row.Step) || w.Acts && !acts(row.Assessment) {
@@ -237,6 +237,6 @@ func placeOf(text string) (place, bool) {
 	at, id, _ := strings.Cut(rest, ".")
 	millis, err := strconv.ParseInt(at, 10, 64)
 	connection, source, ok := strings.Cut(id, "/")
-	return place{RecordID: state.RecordID{Connection: connection, SourceID: source}, class: standing.Class(class),
+	return place{RecordID: state.RecordID{Connection: connection, SourceID: source}, class: readiness.Class(class),
 		since: time.UnixMilli(millis).UTC()}, err == nil && ok
 }

@@ -11,8 +11,8 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/admin"
+	"payersync/connector/readiness"
 	"payersync/connector/sandbox"
-	"payersync/connector/standing"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -70,11 +70,11 @@ func TestACountIsTheReportAndItsPagesHaveEachRecordOnce(t *testing.T) {
 		which admin.Which
 		want  string
 	}{
-		{admin.Which{Class: standing.Awaiting}, "A1 A2 A3 A4 B1"},
-		{admin.Which{Class: standing.Awaiting, Step: standing.NotSent}, "A1 A2 B1"},
-		{admin.Which{Class: standing.Awaiting, Days: 14}, "A1 A2 A3 A4"},
-		{admin.Which{Class: standing.Awaiting, Connection: "beta"}, "B1"},
-		{admin.Which{Class: standing.LeftBehind}, "A5"},
+		{admin.Which{Class: readiness.Awaiting}, "A1 A2 A3 A4 B1"},
+		{admin.Which{Class: readiness.Awaiting, Step: readiness.NotSent}, "A1 A2 B1"},
+		{admin.Which{Class: readiness.Awaiting, Days: 14}, "A1 A2 A3 A4"},
+		{admin.Which{Class: readiness.Awaiting, Connection: "beta"}, "B1"},
+		{admin.Which{Class: readiness.LeftBehind}, "A5"},
 		{admin.Which{Replaced: true}, ""},
 	} {
 		got := walked(t, s, c, x.which, 2)
@@ -106,7 +106,7 @@ func TestAPageShowsRecordsAsTheyStandNow(t *testing.T) {
 		}
 		return tx.SetMandate("beta", "B1", "m-new")
 	})
-	unsent := admin.Which{Class: standing.Awaiting, Step: standing.NotSent}
+	unsent := admin.Which{Class: readiness.Awaiting, Step: readiness.NotSent}
 	if got := walked(t, s, c, unsent, 50); fmt.Sprint(got) != "[A2 B1]" {
 		t.Errorf("of those that were not sent there are %v", got)
 	}

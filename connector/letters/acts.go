@@ -14,7 +14,7 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/outbox"
-	"payersync/connector/standing"
+	"payersync/connector/readiness"
 	"payersync/state"
 )
 
@@ -84,7 +84,7 @@ func (d *Desk) Example(ctx context.Context, x Next) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if now == nil || now.Label == nil || !standing.CanBeInvited(*now) {
+	if now == nil || now.Label == nil || !readiness.CanBeInvited(*now) {
 		return nil, &keptError{"its payer is not to be written to any more"}
 	}
 	link, err := d.Ledger.SigningLink(ctx, x.MandateID)

@@ -10,6 +10,6 @@
 // Unlike creates of customers, letters are never repeated after an unknown outcome: a lost letter costs a day, a
 // duplicate costs trust. People see these outcomes.
 //
-// The templates define the letters' text, the post talks to a mail server, and package standing selects the payers
+// The templates define the letters' text, the post talks to a mail server, and package readiness selects the payers
 // waiting for a signature.
 package letters

@@ -9,7 +9,7 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/mail"
-	"payersync/connector/standing"
+	"payersync/connector/readiness"
 	"payersync/state"
 )
 
@@ -71,7 +71,7 @@ func (d *Desk) differs(x Next, now *state.ReadinessFacts, customer *connector.Re
 	switch {
 	case customer == nil:
 		return "the billing service says that the customer does not exist"
-	case now == nil || now.Label == nil || now.BillingID != customer.ID || !standing.CanBeInvited(*now) || now.LetBe:
+	case now == nil || now.Label == nil || now.BillingID != customer.ID || !readiness.CanBeInvited(*now) || now.LetBe:
 		return "its payer is not to be written to any more"
 	case now.Mandate.ID != x.MandateID:
 		return "its payer has another mandate by now"

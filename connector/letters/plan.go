@@ -14,7 +14,7 @@ import (
 	"payersync/connector"
 	"payersync/connector/mail"
 	"payersync/connector/outbox"
-	"payersync/connector/standing"
+	"payersync/connector/readiness"
 	"payersync/state"
 )
 
@@ -392,17 +392,17 @@ func (d *Desk) payers(ctx context.Context, now time.Time, p *Plan, b *books, h *
 		if mail.CheckAddress(address) == nil {
 			recipient = d.Ledger.RecipientHash(address)
 		}
-		if recipient != "" && standing.IsPayer(s) {
+		if recipient != "" && readiness.IsPayer(s) {
 			sharing[recipient]++
 		}
-		if recipient != "" && (standing.HoldsLink(s.Mandate) || lives(s.Mandate.Status)) {
+		if recipient != "" && (readiness.HoldsLink(s.Mandate) || lives(s.Mandate.Status)) {
 			live[recipient]++
 		}
-		if standing.Of(s, now).Class != standing.Awaiting {
+		if readiness.Of(s, now).Class != readiness.Awaiting {
 			return nil
 		}
 		f := &facts{
-			RecordID: s.RecordID, MandateID: s.Mandate.ID, Recipient: recipient, Address: address, Can: standing.CanBeInvited(s),
+			RecordID: s.RecordID, MandateID: s.Mandate.ID, Recipient: recipient, Address: address, Can: readiness.CanBeInvited(s),
 			LetBe:    s.LetBe,
 			Language: d.language(language, d.Settings.Language[s.Connection]), LinkAt: s.Mandate.LinkAt,
 			Stops: stops.of(s.RecordID, recipient), Steps: h.letters[s.Mandate.ID],

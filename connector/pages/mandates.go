@@ -13,8 +13,8 @@ import (
 	"payersync/connector"
 	"payersync/connector/admin"
 	"payersync/connector/letters"
+	"payersync/connector/readiness"
 	"payersync/connector/sheet"
-	"payersync/connector/standing"
 	"payersync/state"
 )
 
@@ -24,14 +24,14 @@ var waiting = []struct {
 	which       admin.Which
 }{
 	{"", "All", admin.Which{}},
-	{"unsent", "Not invited yet", admin.Which{Step: standing.NotSent}},
+	{"unsent", "Not invited yet", admin.Which{Step: readiness.NotSent}},
 	{"3", "3 days or more", admin.Which{Days: 3}},
 	{"7", "7 days", admin.Which{Days: 7}},
 	{"14", "14 days", admin.Which{Days: 14}},
 	{"30", "30 days", admin.Which{Days: 30}},
-	{"bounced", "E-mail bounced", admin.Which{Step: standing.Bounced}},
-	{"stopped", "Stopped", admin.Which{Step: standing.Stopped}},
-	{"lost", "Signing link lost", admin.Which{Step: standing.LinkLost}},
+	{"bounced", "E-mail bounced", admin.Which{Step: readiness.Bounced}},
+	{"stopped", "Stopped", admin.Which{Step: readiness.Stopped}},
+	{"lost", "Signing link lost", admin.Which{Step: readiness.LinkLost}},
 	{"replaced", "Replaced", admin.Which{Replaced: true}},
 }
 
@@ -79,7 +79,7 @@ func (v *visit) mandates() error {
 	show := v.filled("show")
 	content.Show = show
 	for _, w := range waiting {
-		w.which.Class = standing.Awaiting
+		w.which.Class = readiness.Awaiting
 		n := c.Number(w.which)
 		switch w.show {
 		case "":
@@ -156,26 +156,26 @@ func (v *visit) counted() (*admin.Count, error) {
 }
 
 // stepChip returns the chip of a payer yet to sign.
-func stepChip(s standing.Assessment) chip {
+func stepChip(s readiness.Assessment) chip {
 	switch s.Step {
-	case standing.NotSent:
+	case readiness.NotSent:
 		return chip{"–", "Not invited", none}
-	case standing.Sent:
+	case readiness.Sent:
 		return chip{"✎", "Sent, not signed", waits}
-	case standing.LinkLost:
+	case readiness.LinkLost:
 		return chip{"✕", "Signing link lost", stopped}
-	case standing.Bounced:
+	case readiness.Bounced:
 		return chip{"✕", "E-mail bounced", stopped}
 	}
 	return chip{"✕", "Stopped", stopped}
 }
 
 // whyItStops explains why a payer yet to sign gets no reminder, or names an uncertainty.
-func whyItStops(s standing.Assessment) string {
+func whyItStops(s readiness.Assessment) string {
 	switch {
-	case s.Step == standing.LinkLost:
+	case s.Step == readiness.LinkLost:
 		return "payersync has no signing link."
-	case s.Step == standing.Stopped, s.Step == standing.Bounced:
+	case s.Step == readiness.Stopped, s.Step == readiness.Bounced:
 		return s.Sentence
 	case s.Note != "":
 		return "payersync does not know whether the last letter arrived."

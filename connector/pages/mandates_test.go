@@ -16,8 +16,8 @@ import (
 	"payersync/configs"
 	"payersync/connector/admin"
 	"payersync/connector/pages"
+	"payersync/connector/readiness"
 	"payersync/connector/sandbox"
-	"payersync/connector/standing"
 )
 
 // linkCalls is where links are asked for.
@@ -227,7 +227,7 @@ func TestTheReportSumsUpToTheBooks(t *testing.T) {
 	if log := h.logged(1); log != "anna export report 39 records: all" {
 		t.Errorf("the audit log says %q", log)
 	}
-	rows = sheetOf(t, anna.post("/mandates/report", http.StatusOK, "class", string(standing.Awaiting), "separator",
+	rows = sheetOf(t, anna.post("/mandates/report", http.StatusOK, "class", string(readiness.Awaiting), "separator",
 		"semicolon"), ';')
 	if len(rows) != 34 {
 		t.Errorf("%d rows of those who wait for a signature, want 33 and the head", len(rows))

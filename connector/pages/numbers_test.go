@@ -22,7 +22,7 @@ import (
 	"payersync/connector/admin"
 	"payersync/connector/condition"
 	"payersync/connector/pages"
-	"payersync/connector/standing"
+	"payersync/connector/readiness"
 	"payersync/internal/longtest"
 	"payersync/state"
 )
@@ -171,10 +171,10 @@ func TestEveryNumberLeadsToExactlyItsPayers(t *testing.T) {
 					}
 				}
 			}
-			waits := map[standing.Who]int{}
+			waits := map[readiness.Who]int{}
 			payers, records := 0, 0
 			if err := h.ledger.EachStanding(t.Context(), "", func(f state.ReadinessFacts) error {
-				s := standing.Of(f, h.ledger.Now())
+				s := readiness.Of(f, h.ledger.Now())
 				waits[s.Who]++
 				records++
 				if s.Counts() {
@@ -185,8 +185,8 @@ func TestEveryNumberLeadsToExactlyItsPayers(t *testing.T) {
 				t.Fatal(err)
 			}
 			const yours = "/mandates/report?who=you"
-			if n := shown["/mandates/report"][yours]; n != waits[standing.You] {
-				t.Errorf("%d wait for you, and the report says %d: %v", waits[standing.You], n, shown)
+			if n := shown["/mandates/report"][yours]; n != waits[readiness.You] {
+				t.Errorf("%d wait for you, and the report says %d: %v", waits[readiness.You], n, shown)
 			}
 			holds(t, v.get("/", http.StatusOK), fmt.Sprintf("of %d payers can be debited.", payers))
 			holds(t, v.get("/mandates/report", http.StatusOK), fmt.Sprintf("of %d payers can be debited.", payers))

@@ -11,7 +11,7 @@ import (
 	"payersync/connector"
 	"payersync/connector/admin"
 	"payersync/connector/pages"
-	"payersync/connector/standing"
+	"payersync/connector/readiness"
 	"payersync/connector/syncer"
 	"payersync/internal/longtest"
 	"payersync/state"
@@ -92,7 +92,7 @@ func TestEverybodyCountsTheSameMatchesAndNobodyIsMadeTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := must(admin.CountNow(context.Background(), h.ledger,
-		0))(t).Number(admin.Which{Class: standing.Conflict}); n != 0 {
+		0))(t).Number(admin.Which{Class: readiness.Conflict}); n != 0 {
 		t.Errorf("%d records are in conflict after every match is decided", n)
 	}
 	first := words[sample][0]

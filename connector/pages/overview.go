@@ -8,7 +8,7 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/admin"
-	"payersync/connector/standing"
+	"payersync/connector/readiness"
 	"payersync/state"
 )
 
@@ -138,7 +138,7 @@ func (v *visit) needRow(l admin.Line) needRow {
 	case admin.KindPayer:
 		row.Path = "/mandates/report?task=" + l.Subject
 		row.On = leads{row.Path, "Show them"}
-		if l.Subject == string(standing.NotSent) && v.pages.cfg.Letters != nil {
+		if l.Subject == string(readiness.NotSent) && v.pages.cfg.Letters != nil {
 			row.On = leads{"/mandates/letters", "Look at the letters"}
 		}
 	case admin.KindPlan:
@@ -170,12 +170,12 @@ func (v *visit) needRow(l admin.Line) needRow {
 // mostWords names the main cause of payers not debitable.
 func mostWords(c *admin.Count, cannot int) string {
 	most := c.Most()
-	words := map[standing.Class]string{
-		standing.Unlooked: "were active when last read", standing.Signed: "wait for the bank",
-		standing.Awaiting:  "wait for a signature",
-		standing.Cancelled: "have cancelled", standing.Unasked: "have no mandate request",
-		standing.Absent:   "are not in the billing service yet",
-		standing.Conflict: "are on hold", standing.Unknown: "have an unknown status",
+	words := map[readiness.Class]string{
+		readiness.Unlooked: "were active when last read", readiness.Signed: "wait for the bank",
+		readiness.Awaiting:  "wait for a signature",
+		readiness.Cancelled: "have cancelled", readiness.Unasked: "have no mandate request",
+		readiness.Absent:   "are not in the billing service yet",
+		readiness.Conflict: "are on hold", readiness.Unknown: "have an unknown status",
 	}[most.Class]
 	switch {
 	case words == "":
@@ -191,13 +191,13 @@ func mostWords(c *admin.Count, cannot int) string {
 // shares returns the classes with payers, as parts of the bar.
 func shares(c *admin.Count) (out []share) {
 	x := 0
-	for _, class := range standing.Classes {
+	for _, class := range readiness.Classes {
 		n := c.Number(admin.Which{Class: class, Stage: admin.InBooks})
 		if n == 0 {
 			continue
 		}
-		kind := classChip(standing.Assessment{Class: class}).Kind
-		if class == standing.Absent { // amber is the colour of those who have to sign
+		kind := classChip(readiness.Assessment{Class: class}).Kind
+		if class == readiness.Absent { // amber is the colour of those who have to sign
 			kind = stopped
 		}
 		s := share{Title: class.Title(), Kind: kind, Count: n, Path: "/mandates/report?class=" + string(class) + "&stage=" +
@@ -209,12 +209,12 @@ func shares(c *admin.Count) (out []share) {
 }
 
 // actors are the parties to act on payers, in display order.
-var actors = []standing.Who{standing.You, standing.Books, standing.Operator, standing.Payer, standing.Bank}
+var actors = []readiness.Who{readiness.You, readiness.Books, readiness.Operator, readiness.Payer, readiness.Bank}
 
 // actorWords are the actors' names after a number.
-var actorWords = map[standing.Who]string{
-	standing.You: "for you", standing.Books: "for your accounting staff",
-	standing.Operator: "for the operator of payersync", standing.Payer: "for the payer", standing.Bank: "for the bank",
+var actorWords = map[readiness.Who]string{
+	readiness.You: "for you", readiness.Books: "for your accounting staff",
+	readiness.Operator: "for the operator of payersync", readiness.Payer: "for the payer", readiness.Bank: "for the bank",
 }
 
 // connections returns the state of each connection.

@@ -11,7 +11,7 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/admin"
-	"payersync/connector/standing"
+	"payersync/connector/readiness"
 	"payersync/state"
 )
 
@@ -193,15 +193,15 @@ func (v *visit) shownPayer() (shownPayer, error) {
 	if err != nil || facts == nil {
 		return s, errors.Join(err, orNoPayer(facts))
 	}
-	s.Facts = standing.WithoutExpired(*facts, v.pages.now(), v.pages.cfg.Valid)
+	s.Facts = readiness.WithoutExpired(*facts, v.pages.now(), v.pages.cfg.Valid)
 	if s.Asking, err = v.ledger().AskingOf(ctx, id); err != nil {
 		return s, err
 	}
-	stands := standing.Of(s.Facts, v.pages.now())
-	s.Gone, s.LeftAt = stands.Class == standing.LeftBehind && !s.Facts.Stays, stands.Since
+	stands := readiness.Of(s.Facts, v.pages.now())
+	s.Gone, s.LeftAt = stands.Class == readiness.LeftBehind && !s.Facts.Stays, stands.Since
 	s.Still = stands.Step.Title()
-	s.Letters = letterCount{standing.Times(s.Facts), standing.FirstSent(s.Facts), standing.LastSent(s.Facts)}
-	if s.Stop = standing.StopOf(s.Facts); s.Stop != nil {
+	s.Letters = letterCount{readiness.Times(s.Facts), readiness.FirstSent(s.Facts), readiness.LastSent(s.Facts)}
+	if s.Stop = readiness.StopOf(s.Facts); s.Stop != nil {
 		s.Stopped = stopWords(*s.Stop)
 	}
 	next, err := v.pages.cfg.Letters.NextOf(ctx, id)

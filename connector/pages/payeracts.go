@@ -10,7 +10,7 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/admin"
-	"payersync/connector/standing"
+	"payersync/connector/readiness"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -99,7 +99,7 @@ func nextDeed(s shownPayer) string {
 		return ""
 	case s.Gone:
 		return "cancel"
-	case s.Waits && standing.HoldsLink(s.Facts.Mandate):
+	case s.Waits && readiness.HoldsLink(s.Facts.Mandate):
 		return showsLink
 	case s.BillingID != "" && !s.Live && !s.Facts.Left, s.Waits:
 		return "request"
@@ -123,7 +123,7 @@ type offer struct {
 // offers returns the buttons below a payer's findings, next step first. It omits the buttons of the ways out.
 func (v *visit) offers(s shownPayer) (out []offer) {
 	next := nextDeed(s)
-	if s.Waits && standing.HoldsLink(s.Facts.Mandate) && v.pages.cfg.Mandates != nil {
+	if s.Waits && readiness.HoldsLink(s.Facts.Mandate) && v.pages.cfg.Mandates != nil {
 		out = append(out, offer{Label: "Show the signing link", At: s.Path + "/link", Primary: next == showsLink,
 			Mandate: s.MandateID})
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"payersync/connector/admin"
-	"payersync/connector/standing"
+	"payersync/connector/readiness"
 	"payersync/state"
 )
 
@@ -20,7 +20,7 @@ type reportRow struct {
 
 // totalRow is a line of the totals.
 type totalRow struct {
-	Class   standing.Class
+	Class   readiness.Class
 	Title   string
 	Records int
 	Ages    []int
@@ -61,7 +61,7 @@ func (v *visit) paper(listed int) paper {
 // report lists debitable and other payers, with the reason and since when.
 func (v *visit) report() error {
 	class, step, ok := classOf(v)
-	stage, who, task := admin.Stage(v.filled("stage")), standing.Who(v.filled("who")), admin.Task(v.filled("task"))
+	stage, who, task := admin.Stage(v.filled("stage")), readiness.Who(v.filled("who")), admin.Task(v.filled("task"))
 	if !ok || task != "" && !slices.Contains(admin.Tasks, task) || who != "" && !slices.Contains(actors, who) ||
 		stage != "" && !slices.Contains(admin.Stages, stage) {
 		return notFound
@@ -75,13 +75,13 @@ func (v *visit) report() error {
 		Records, Can     int
 		Payers           int
 		Acts             []actsRow
-		Who              standing.Who
+		Who              readiness.Who
 		Totals           []totalRow
 		Sum              totalRow
 		Ages             []string
 		Chart            *chart
-		Class            standing.Class
-		Step             standing.Stage
+		Class            readiness.Class
+		Step             readiness.Stage
 		Stage            admin.Stage
 		Task             admin.Task
 		Title            string // of the list
@@ -99,8 +99,8 @@ func (v *visit) report() error {
 	}{Counted: c.At, Records: c.Records, Payers: c.Payers, Can: c.Reached(admin.Active), Who: who,
 		Ages: boundLabels(admin.Ages[:], ">"), Class: class, Step: step, Stage: stage, Task: task,
 		Several: len(v.pages.cfg.Connections) > 1, Operator: v.User.Role.May(Operator),
-		Left: c.Number(admin.Which{Class: standing.LeftBehind, Who: standing.You}), Late: c.Late, Dormant: c.Dormant,
-		Bare: c.Bare, BankDays: standing.BankDays, Months: standing.DormantAfter, Still: c.Still()}
+		Left: c.Number(admin.Which{Class: readiness.LeftBehind, Who: readiness.You}), Late: c.Late, Dormant: c.Dormant,
+		Bare: c.Bare, BankDays: readiness.BankDays, Months: readiness.DormantAfter, Still: c.Still()}
 	var cannot []int
 	content.Totals, content.Sum, cannot = v.totals(c, class, step)
 	if content.Title = listTitle(class, step, stage, who); task != "" {
@@ -120,7 +120,7 @@ func (v *visit) report() error {
 	if class != "" {
 		about = "Days in this state: " + content.Title + "."
 	}
-	if class == standing.Unasked {
+	if class == readiness.Unasked {
 		if content.NotAsked, err = v.notAsked(""); err != nil {
 			return err
 		}
@@ -141,7 +141,7 @@ func (v *visit) report() error {
 }
 
 // listTitle is the title of a report's list.
-func listTitle(class standing.Class, step standing.Stage, stage admin.Stage, who standing.Who) (title string) {
+func listTitle(class readiness.Class, step readiness.Stage, stage admin.Stage, who readiness.Who) (title string) {
 	switch {
 	case step != "":
 		title = upper(class.Title() + ": " + step.Title())
@@ -162,14 +162,14 @@ func listTitle(class standing.Class, step standing.Stage, stage admin.Stage, who
 
 // totals returns the lines of the totals with records, or listed, and their sum. cannot counts the ages of the listed
 // records, or else of the records not debitable.
-func (v *visit) totals(c *admin.Count, class standing.Class, step standing.Stage) (rows []totalRow, sum totalRow,
+func (v *visit) totals(c *admin.Count, class readiness.Class, step readiness.Stage) (rows []totalRow, sum totalRow,
 	cannot []int) {
 	sum.Ages, cannot = make([]int, len(admin.Ages)+1), make([]int, len(admin.Ages)+1)
 	for _, t := range c.Totals {
 		here := class == t.Class && (step == "" || step == t.Step)
 		for i, n := range t.Ages {
 			sum.Ages[i] += n
-			if here || class == "" && t.Class != standing.Debitable && t.Step != standing.NoPayer {
+			if here || class == "" && t.Class != readiness.Debitable && t.Step != readiness.NoPayer {
 				cannot[i] += n
 			}
 		}
@@ -188,35 +188,35 @@ func nextOf(r admin.Stood) string {
 	switch {
 	case r.Cure == "Nothing.":
 		return "Nothing to do."
-	case r.Class == standing.Awaiting:
+	case r.Class == readiness.Awaiting:
 		return r.Handover.Next
 	}
 	return r.Cure
 }
 
 // classOf returns the requested class and step; false for unknown ones.
-func classOf(v *visit) (class standing.Class, step standing.Stage, ok bool) {
-	class, step = standing.Class(v.filled("class")), standing.Stage(v.filled("step"))
-	ok = class == "" && step == "" || slices.Contains(standing.Classes, class) &&
+func classOf(v *visit) (class readiness.Class, step readiness.Stage, ok bool) {
+	class, step = readiness.Class(v.filled("class")), readiness.Stage(v.filled("step"))
+	ok = class == "" && step == "" || slices.Contains(readiness.Classes, class) &&
 		(step == "" || slices.Contains(class.Steps(), step))
 	return class, step, ok
 }
 
 // classChip returns the chip for a payer's class.
-func classChip(s standing.Assessment) chip {
+func classChip(s readiness.Assessment) chip {
 	word := upper(s.Class.Title())
 	switch s.Class {
-	case standing.Debitable:
+	case readiness.Debitable:
 		return chip{"✓", word, good}
-	case standing.Signed:
+	case readiness.Signed:
 		return chip{"◷", word, bank}
-	case standing.Awaiting:
+	case readiness.Awaiting:
 		return chip{"✎", upper(s.Class.Title() + ", " + s.Step.Title()), waits}
-	case standing.Unasked:
+	case readiness.Unasked:
 		return chip{"–", word, none}
-	case standing.LeftBehind:
+	case readiness.LeftBehind:
 		return chip{"✕", upper("removed, " + s.Step.Title()), stopped}
-	case standing.Cancelled, standing.Conflict:
+	case readiness.Cancelled, readiness.Conflict:
 		return chip{"✕", word, stopped}
 	}
 	return chip{"?", word, waits}

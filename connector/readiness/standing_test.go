@@ -1,4 +1,4 @@
-package standing_test
+package readiness_test
 
 import (
 	"slices"
@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"payersync/connector"
-	"payersync/connector/standing"
+	"payersync/connector/readiness"
 	"payersync/state"
 )
 
@@ -58,20 +58,20 @@ func TestAReasonThatWasPutOffNeedsNobody(t *testing.T) {
 		told   [3]connector.Reason // three days ago
 		putOff connector.Reason
 		ago    float64 // days
-		who    standing.Who
+		who    readiness.Who
 	}{
-		{"put off after it was told", [3]connector.Reason{"", foreign}, foreign, 1, standing.Nobody},
-		{"told again since", [3]connector.Reason{"", foreign}, foreign, 10, standing.You},
-		{"another reason is told", [3]connector.Reason{email, foreign}, foreign, 1, standing.Books},
-		{"a conflict", [3]connector.Reason{"", likeness}, likeness, 1, standing.Nobody},
-		{"the reader comes before the books", [3]connector.Reason{email, foreign}, "", 0, standing.You},
+		{"put off after it was told", [3]connector.Reason{"", foreign}, foreign, 1, readiness.Nobody},
+		{"told again since", [3]connector.Reason{"", foreign}, foreign, 10, readiness.You},
+		{"another reason is told", [3]connector.Reason{email, foreign}, foreign, 1, readiness.Books},
+		{"a conflict", [3]connector.Reason{"", likeness}, likeness, 1, readiness.Nobody},
+		{"the reader comes before the books", [3]connector.Reason{email, foreign}, "", 0, readiness.You},
 	} {
 		f := active()
 		for topic, r := range c.told {
 			told(topic, r)(&f)
 		}
 		f.PutOff = map[connector.Reason]time.Time{c.putOff: ago(c.ago)}
-		if got := standing.Of(f, now); got.Who != c.who {
+		if got := readiness.Of(f, now); got.Who != c.who {
 			t.Errorf("%s: %s must act, want %s: %+v", c.name, got.Who, c.who, got)
 		}
 	}
@@ -82,12 +82,12 @@ func TestAPayerUnderANewNumberIsOneTask(t *testing.T) {
 	f := active()
 	f.Left, f.Succeeded = true, true
 	told(0, connector.ReasonLeftWithMandate)(&f)
-	if got := standing.Of(f, now); got.Class != standing.LeftBehind || got.Who != standing.Nobody ||
+	if got := readiness.Of(f, now); got.Class != readiness.LeftBehind || got.Who != readiness.Nobody ||
 		!strings.Contains(got.Cure, "new number") {
 		t.Errorf("the old record stands %+v, and its task is told with the new one", got)
 	}
 	told(1, connector.ReasonForeignChange)(&f)
-	if got := standing.Of(f, now); got.Who != standing.You {
+	if got := readiness.Of(f, now); got.Who != readiness.You {
 		t.Errorf("another reason is told of it, and it stands %+v", got)
 	}
 }
@@ -99,148 +99,148 @@ func TestEachRecordIsInTheClassThatFitsFirst(t *testing.T) {
 		name  string
 		from  func() state.ReadinessFacts
 		with  changes
-		class standing.Class
-		step  standing.Stage
-		who   standing.Who
+		class readiness.Class
+		step  readiness.Stage
+		who   readiness.Who
 		days  int
 		says  string // part of the sentence, or of the note
 	}{
-		{"active, seen lately", active, nil, "A", "", standing.Nobody, 40, "Can be debited"},
+		{"active, seen lately", active, nil, "A", "", readiness.Nobody, 40, "Can be debited"},
 		{"active, and its record cannot be sent as it is", active,
 			changes{told(0, connector.ReasonEmailMalformed), func(f *state.ReadinessFacts) { f.Decision = state.Held }}, "A", "",
-			standing.Books, 40, "not well formed"},
+			readiness.Books, 40, "not well formed"},
 		{"active for 23 months", active, changes{func(f *state.ReadinessFacts) { f.Mandate.Since = now.AddDate(0, -23, 0) }}, "A",
-			"", standing.Nobody, 700, "Banks may cancel"},
+			"", readiness.Nobody, 700, "Banks may cancel"},
 		{"active for a day less", active, changes{func(f *state.ReadinessFacts) { f.Mandate.Since = now.AddDate(0, -23, 1) }}, "A",
-			"", standing.Nobody, 699, ""},
+			"", readiness.Nobody, 699, ""},
 		{"seen 26 hours ago", active, changes{func(f *state.ReadinessFacts) { f.Mandate.LastSeen = now.Add(-26 * time.Hour) }}, "A",
-			"", standing.Nobody, 40, "Can be"},
+			"", readiness.Nobody, 40, "Can be"},
 		{"not seen for longer", active,
 			changes{func(f *state.ReadinessFacts) { f.Mandate.LastSeen = now.Add(-26*time.Hour - time.Second) }}, "B", "",
-			standing.Operator, 1, "has not read it since"},
-		{"signed last Friday", active, changes{status(connector.MandatePending, 7)}, "C", "", standing.Bank, 7,
+			readiness.Operator, 1, "has not read it since"},
+		{"signed last Friday", active, changes{status(connector.MandatePending, 7)}, "C", "", readiness.Bank, 7,
 			"The bank now decides"},
-		{"signed the Thursday before", active, changes{status(connector.MandatePending, 8)}, "C", "", standing.Bank, 8,
+		{"signed the Thursday before", active, changes{status(connector.MandatePending, 8)}, "C", "", readiness.Bank, 8,
 			"more than 5 working days"},
-		{"not sent", waiting, nil, "D", standing.NotSent, standing.You, 5, "Nobody has sent"},
+		{"not sent", waiting, nil, "D", readiness.NotSent, readiness.You, 5, "Nobody has sent"},
 		{"sent twice", waiting, changes{func(f *state.ReadinessFacts) { f.Letters.Sent, f.Handed.Times = 1, 1 }}, "D",
-			standing.Sent, standing.Payer, 5, "2 times"},
+			readiness.Sent, readiness.Payer, 5, "2 times"},
 		{"a letter that may have arrived", waiting, changes{func(f *state.ReadinessFacts) { f.Letters.Unclear = 1 }}, "D",
-			standing.Sent, standing.Payer, 5, "does not know whether 1 letter arrived"},
+			readiness.Sent, readiness.Payer, 5, "does not know whether 1 letter arrived"},
 		{"stopped by a person", waiting,
 			changes{func(f *state.ReadinessFacts) { f.Stop = &state.LetterStop{Why: "person", UntilOn: "2026-12-01"} }}, "D",
-			standing.Stopped, standing.You, 5, "until 2026-12-01"},
+			readiness.Stopped, readiness.You, 5, "until 2026-12-01"},
 		{"opted out", waiting, changes{func(f *state.ReadinessFacts) { f.Barred = &state.LetterStop{Why: "opted_out"} }}, "D",
-			standing.Stopped, standing.You, 5, "asked for no more letters"},
+			readiness.Stopped, readiness.You, 5, "asked for no more letters"},
 		{"bounced, and stopped", waiting, changes{func(f *state.ReadinessFacts) {
 			f.Stop, f.Barred = &state.LetterStop{Why: "person"}, &state.LetterStop{Why: "bounced"}
-		}}, "D", standing.Bounced, standing.Books, 5, "does not exist"},
+		}}, "D", readiness.Bounced, readiness.Books, 5, "does not exist"},
 		{"its record cannot be sent as it is", waiting,
 			changes{told(0, connector.ReasonNameMissing), func(f *state.ReadinessFacts) { f.Decision = state.Held }}, "D",
-			standing.Stopped, standing.Books, 5, "no name"},
+			readiness.Stopped, readiness.Books, 5, "no name"},
 		{"its payer has a second customer", waiting, changes{told(state.ToldDuplicate, connector.ReasonDuplicateCustomer)},
-			"D", standing.Stopped, standing.You, 5, "a second customer"},
+			"D", readiness.Stopped, readiness.You, 5, "a second customer"},
 		{"it has a second customer, and can be debited", active,
-			changes{told(state.ToldDuplicate, connector.ReasonDuplicateCustomer)}, "A", "", standing.You, 40, "Can be debited"},
+			changes{told(state.ToldDuplicate, connector.ReasonDuplicateCustomer)}, "A", "", readiness.You, 40, "Can be debited"},
 		{"its customer is not in order", waiting, changes{func(f *state.ReadinessFacts) { f.InOrder = false }}, "D",
-			standing.Stopped, standing.Nobody, 5, "not confirmed"},
-		{"no link", waiting, changes{func(f *state.ReadinessFacts) { f.Mandate.HasLink = false }}, "D", standing.LinkLost,
-			standing.You, 5, "no signing link"},
+			readiness.Stopped, readiness.Nobody, 5, "not confirmed"},
+		{"no link", waiting, changes{func(f *state.ReadinessFacts) { f.Mandate.HasLink = false }}, "D", readiness.LinkLost,
+			readiness.You, 5, "no signing link"},
 		{"no link, and a person lets it be", waiting,
-			changes{func(f *state.ReadinessFacts) { f.Mandate.HasLink, f.LetBe = false, true }}, "D", standing.LinkLost,
-			standing.Nobody, 5, "no signing link"},
-		{"its payer is let be", waiting, changes{func(f *state.ReadinessFacts) { f.LetBe = true }}, "D", standing.Stopped,
-			standing.Nobody, 5, "leave it as it is"},
+			changes{func(f *state.ReadinessFacts) { f.Mandate.HasLink, f.LetBe = false, true }}, "D", readiness.LinkLost,
+			readiness.Nobody, 5, "no signing link"},
+		{"its payer is let be", waiting, changes{func(f *state.ReadinessFacts) { f.LetBe = true }}, "D", readiness.Stopped,
+			readiness.Nobody, 5, "leave it as it is"},
 		{"a link from before", waiting, changes{func(f *state.ReadinessFacts) { f.Mandate.LinkAt = ago(6) }}, "D",
-			standing.LinkLost, standing.You, 5, "no signing link"},
-		{"cancelled by others", active, changes{status(connector.MandateCancelled, 2)}, "E", "", standing.You, 2,
+			readiness.LinkLost, readiness.You, 5, "no signing link"},
+		{"cancelled by others", active, changes{status(connector.MandateCancelled, 2)}, "E", "", readiness.You, 2,
 			"The payer, the bank or a colleague"},
 		{"cancelled by us", active, changes{status(connector.MandateCancelled, 2), func(f *state.ReadinessFacts) {
 			f.Mandate.Ended = state.Ended{Cause: connector.CauseCancel, Actor: "ada", Why: "moved away"}
-		}}, "E", "", standing.You, 2, `We cancelled the mandate: ada, "moved away".`},
+		}}, "E", "", readiness.You, 2, `We cancelled the mandate: ada, "moved away".`},
 		{"cancelled, and a person lets it be", active,
-			changes{status(connector.MandateCancelled, 2), func(f *state.ReadinessFacts) { f.LetBe = true }}, "E", "", standing.Nobody,
+			changes{status(connector.MandateCancelled, 2), func(f *state.ReadinessFacts) { f.LetBe = true }}, "E", "", readiness.Nobody,
 			2, "cancelled"},
-		{"not planned lately", active, changes{without}, "F", standing.NotWished, standing.Operator, 90,
+		{"not planned lately", active, changes{without}, "F", readiness.NotWished, readiness.Operator, 90,
 			"has not requested a mandate yet"},
 		{"a rule that does not ask", active, changes{without, unasked(state.Unasked{Why: connector.UnaskedRule, Line: 33})},
-			"F", standing.NotWished, standing.Nobody, 90, "from this payer: line 33 of the mapping"},
-		{"no rule", active, changes{without, unasked(state.Unasked{Why: connector.UnaskedRule})}, "F", standing.NotWished,
-			standing.Nobody, 90, "no rule mandate.request"},
+			"F", readiness.NotWished, readiness.Nobody, 90, "from this payer: line 33 of the mapping"},
+		{"no rule", active, changes{without, unasked(state.Unasked{Why: connector.UnaskedRule})}, "F", readiness.NotWished,
+			readiness.Nobody, 90, "no rule mandate.request"},
 		{"no e-mail address", active, changes{without, unasked(state.Unasked{Why: connector.UnaskedNoEmail, Line: 33})}, "F",
-			standing.NoEmail, standing.Books, 90, "No contact has an e-mail address"},
+			readiness.NoEmail, readiness.Books, 90, "No contact has an e-mail address"},
 		{"a person does not ask", active, changes{without, unasked(state.Unasked{Why: connector.UnaskedPerson})}, "F",
-			standing.NotWished, standing.Nobody, 90, "A person decided"},
+			readiness.NotWished, readiness.Nobody, 90, "A person decided"},
 		{"a request has no answer", active, changes{without, func(f *state.ReadinessFacts) {
 			f.Told[2].Reason, f.Awaited = connector.ReasonOutcomeUnknown, "It is made again at 10:45."
-		}}, "F", standing.UnderWay, standing.Nobody, 90, "requesting a mandate. It is made again at 10:45."},
+		}}, "F", readiness.UnderWay, readiness.Nobody, 90, "requesting a mandate. It is made again at 10:45."},
 		{"a request is planned", active, changes{without, func(f *state.ReadinessFacts) { f.Asking = connector.ChangePending }},
-			"F", standing.UnderWay, standing.Nobody, 90, "requesting a mandate"},
-		{"a request was refused", active, changes{without, told(2, connector.ReasonLinkRefused)}, "F", standing.Refused,
-			standing.You, 3, "refused to make a signing link"},
-		{"left out", active, changes{left, away}, "F", standing.NoPayer, standing.Nobody, 90, "Excluded"},
+			"F", readiness.UnderWay, readiness.Nobody, 90, "requesting a mandate"},
+		{"a request was refused", active, changes{without, told(2, connector.ReasonLinkRefused)}, "F", readiness.Refused,
+			readiness.You, 3, "refused to make a signing link"},
+		{"left out", active, changes{left, away}, "F", readiness.NoPayer, readiness.Nobody, 90, "Excluded"},
 		{"archived", active, changes{left, away, func(f *state.ReadinessFacts) { f.State = connector.RecordArchived },
-			told(0, connector.ReasonRecordGone)}, "F", standing.NoPayer, standing.You, 3, "archived in the accounting system"},
-		{"shown no more", active, changes{away, func(f *state.ReadinessFacts) { f.Left = true }}, "F", standing.NoPayer,
-			standing.Nobody, 90, "no longer lists it"},
-		{"given up", active, changes{left, away, func(f *state.ReadinessFacts) { f.GivenUp = true }}, "F", standing.NoPayer,
-			standing.Nobody, 90, "gave it up"},
-		{"merged", active, changes{left, away, func(f *state.ReadinessFacts) { f.MergedTo = "A2" }}, "F", standing.NoPayer,
-			standing.Nobody, 90, "merged it into record A2"},
+			told(0, connector.ReasonRecordGone)}, "F", readiness.NoPayer, readiness.You, 3, "archived in the accounting system"},
+		{"shown no more", active, changes{away, func(f *state.ReadinessFacts) { f.Left = true }}, "F", readiness.NoPayer,
+			readiness.Nobody, 90, "no longer lists it"},
+		{"given up", active, changes{left, away, func(f *state.ReadinessFacts) { f.GivenUp = true }}, "F", readiness.NoPayer,
+			readiness.Nobody, 90, "gave it up"},
+		{"merged", active, changes{left, away, func(f *state.ReadinessFacts) { f.MergedTo = "A2" }}, "F", readiness.NoPayer,
+			readiness.Nobody, 90, "merged it into record A2"},
 		{"forgotten", active, changes{left, away, func(f *state.ReadinessFacts) { f.State = state.RecordForgotten }}, "F",
-			standing.NoPayer, standing.Nobody, 90, "forgotten"},
-		{"left with a cancelled mandate", active, changes{left, status(connector.MandateCancelled, 2)}, "F", standing.NoPayer,
-			standing.Nobody, 90, "Excluded"},
+			readiness.NoPayer, readiness.Nobody, 90, "forgotten"},
+		{"left with a cancelled mandate", active, changes{left, status(connector.MandateCancelled, 2)}, "F", readiness.NoPayer,
+			readiness.Nobody, 90, "Excluded"},
 		{"left, and the customer is gone too", active, changes{left, func(f *state.ReadinessFacts) { f.Missing = true }}, "F",
-			standing.NoPayer, standing.Nobody, 90, "Excluded"},
-		{"not planned", active, changes{away, func(f *state.ReadinessFacts) { f.Decision = "" }}, "G", "", standing.Operator, 90,
+			readiness.NoPayer, readiness.Nobody, 90, "Excluded"},
+		{"not planned", active, changes{away, func(f *state.ReadinessFacts) { f.Decision = "" }}, "G", "", readiness.Operator, 90,
 			"No plan"},
 		{"planned", active, changes{away, func(f *state.ReadinessFacts) { f.Sending = connector.ChangePending }}, "G", "",
-			standing.Operator, 90, "not sent it yet"},
+			readiness.Operator, 90, "not sent it yet"},
 		{"sent, without an answer", active, changes{away, func(f *state.ReadinessFacts) { f.Sending = connector.ChangeUnknown }},
-			"G", "", standing.Operator, 90, "outcome is unknown"},
-		{"nothing planned", active, changes{away}, "G", "", standing.Operator, 90, "has no customer for it yet"},
+			"G", "", readiness.Operator, 90, "outcome is unknown"},
+		{"nothing planned", active, changes{away}, "G", "", readiness.Operator, 90, "has no customer for it yet"},
 		{"not confirmed", active, changes{func(f *state.ReadinessFacts) { f.LinkState = connector.LinkCreating }}, "G", "",
-			standing.Operator, 90, "not confirmed"},
-		{"no name", active, changes{away, told(0, connector.ReasonNameMissing)}, "G", "", standing.Books, 3, "no name"},
+			readiness.Operator, 90, "not confirmed"},
+		{"no name", active, changes{away, told(0, connector.ReasonNameMissing)}, "G", "", readiness.Books, 3, "no name"},
 		{"a rule of the mapping fails", active, changes{away, told(0, connector.ReasonMappingFailed)}, "G", "",
-			standing.Operator, 3, "mapping"},
-		{"refused", active, changes{away, told(1, connector.ReasonRejected)}, "G", "", standing.You, 3,
+			readiness.Operator, 3, "mapping"},
+		{"refused", active, changes{away, told(1, connector.ReasonRejected)}, "G", "", readiness.You, 3,
 			"refused the customer"},
-		{"somebody has its key", active, changes{func(f *state.ReadinessFacts) { f.Contested = true }}, "H", "", standing.Books, 90,
+		{"somebody has its key", active, changes{func(f *state.ReadinessFacts) { f.Contested = true }}, "H", "", readiness.Books, 90,
 			"same key"},
-		{"the key changed", active, changes{told(0, connector.ReasonKeyChanged)}, "H", "", standing.Books, 3,
+		{"the key changed", active, changes{told(0, connector.ReasonKeyChanged)}, "H", "", readiness.Books, 3,
 			"key of a linked record"},
-		{"a likeness", active, changes{away, told(1, connector.ReasonLikeness)}, "H", "", standing.You, 3,
+		{"a likeness", active, changes{away, told(1, connector.ReasonLikeness)}, "H", "", readiness.You, 3,
 			"may be this payer"},
 		{"missing there", active, changes{func(f *state.ReadinessFacts) { f.Missing, f.LinkState = true, connector.LinkMissing }},
-			"H", "", standing.You, 90, "no longer exists"},
-		{"let go of", active, changes{func(f *state.ReadinessFacts) { f.Unlinking = true }}, "H", "", standing.You, 90,
+			"H", "", readiness.You, 90, "no longer exists"},
+		{"let go of", active, changes{func(f *state.ReadinessFacts) { f.Unlinking = true }}, "H", "", readiness.You, 90,
 			"unlinked this record"},
-		{"conflict", active, changes{func(f *state.ReadinessFacts) { f.LinkState = connector.LinkConflict }}, "H", "", standing.You,
+		{"conflict", active, changes{func(f *state.ReadinessFacts) { f.LinkState = connector.LinkConflict }}, "H", "", readiness.You,
 			90, "another record's key"},
-		{"moved from another provider", active, changes{status(connector.MandateMigrating, 30)}, "C", "", standing.Bank, 30,
+		{"moved from another provider", active, changes{status(connector.MandateMigrating, 30)}, "C", "", readiness.Bank, 30,
 			"another provider"},
-		{"unknown status", active, changes{status("DORMANT", 1)}, "I", "", standing.You, 1, "documentation does not list"},
-		{"left with a mandate", active, changes{left, told(0, connector.ReasonLeftWithMandate)}, "J", standing.StillActive,
-			standing.You, 3, "still works"},
-		{"left with an open link", waiting, changes{left}, "J", standing.CanSign, standing.You, 90, "awaiting signature"},
-		{"left with an unknown status", active, changes{left, status("DORMANT", 1)}, "J", standing.StillSigned, standing.You,
+		{"unknown status", active, changes{status("DORMANT", 1)}, "I", "", readiness.You, 1, "documentation does not list"},
+		{"left with a mandate", active, changes{left, told(0, connector.ReasonLeftWithMandate)}, "J", readiness.StillActive,
+			readiness.You, 3, "still works"},
+		{"left with an open link", waiting, changes{left}, "J", readiness.CanSign, readiness.You, 90, "awaiting signature"},
+		{"left with an unknown status", active, changes{left, status("DORMANT", 1)}, "J", readiness.StillSigned, readiness.You,
 			90, "DORMANT"},
-		{"left, and may stay", active, changes{left, func(f *state.ReadinessFacts) { f.Stays = true }}, "J", standing.StillActive,
-			standing.Nobody, 90, "still works"},
+		{"left, and may stay", active, changes{left, func(f *state.ReadinessFacts) { f.Stays = true }}, "J", readiness.StillActive,
+			readiness.Nobody, 90, "still works"},
 	} {
 		f := c.from()
 		for _, change := range c.with {
 			change(&f)
 		}
-		got := standing.Of(f, now)
+		got := readiness.Of(f, now)
 		if got.Class != c.class || got.Step != c.step || got.Who != c.who || got.Days(now) != c.days ||
 			!strings.Contains(got.Sentence+" "+got.Note, c.says) || got.Cure == "" {
 			t.Errorf("%s: got %+v (%d days)\nwant class %s, step %q, %s must act, %d days, %q", c.name, got, got.Days(now),
 				c.class, c.step, c.who, c.days, c.says)
 		}
-		if invited, want := standing.CanBeInvited(f), c.class == "D" && c.step != standing.LinkLost &&
+		if invited, want := readiness.CanBeInvited(f), c.class == "D" && c.step != readiness.LinkLost &&
 			!strings.HasPrefix(c.name, "its "); invited != want {
 			t.Errorf("%s: may be invited: %v, want %v", c.name, invited, want)
 		}
@@ -266,9 +266,9 @@ func TestALinkThatWorksNoMoreCountsAsLost(t *testing.T) {
 	} {
 		f := waiting()
 		f.Mandate.Since, f.Mandate.LinkAt = ago(400), ago(c.given)
-		f = standing.WithoutExpired(f, now, c.valid)
-		if got := standing.Of(f, now).Step == standing.LinkLost; got != c.lost || standing.CanBeInvited(f) == c.lost {
-			t.Errorf("%s: lost %v, may be sent %v", c.name, got, standing.CanBeInvited(f))
+		f = readiness.WithoutExpired(f, now, c.valid)
+		if got := readiness.Of(f, now).Step == readiness.LinkLost; got != c.lost || readiness.CanBeInvited(f) == c.lost {
+			t.Errorf("%s: lost %v, may be sent %v", c.name, got, readiness.CanBeInvited(f))
 		}
 	}
 }
@@ -316,13 +316,13 @@ func drawn(t *rapid.T) state.ReadinessFacts {
 
 func TestEveryFactIsInOneClassAndSaysWhoMustAct(t *testing.T) {
 	t.Parallel()
-	everybody := []standing.Who{standing.Nobody, standing.Operator, standing.Bank, standing.Payer, standing.You,
-		standing.Books}
+	everybody := []readiness.Who{readiness.Nobody, readiness.Operator, readiness.Bank, readiness.Payer, readiness.You,
+		readiness.Books}
 	rapid.Check(t, func(t *rapid.T) {
 		f := drawn(t)
-		s := standing.Of(f, now)
+		s := readiness.Of(f, now)
 		switch {
-		case !slices.Contains(standing.Classes, s.Class):
+		case !slices.Contains(readiness.Classes, s.Class):
 			t.Fatalf("class %q is none of the ten", s.Class)
 		case s.Class.Steps() == nil && s.Step != "", s.Class.Steps() != nil && !slices.Contains(s.Class.Steps(), s.Step):
 			t.Fatalf("class %s has no step %q", s.Class, s.Step)
@@ -330,29 +330,29 @@ func TestEveryFactIsInOneClassAndSaysWhoMustAct(t *testing.T) {
 			t.Fatalf("%q must act", s.Who)
 		case s.Sentence == "" || s.Cure == "" || s.Since.IsZero():
 			t.Fatalf("something is left out: %+v", s)
-		case s != standing.Of(f, now):
+		case s != readiness.Of(f, now):
 			t.Fatal("asked twice, it says two things")
 		}
 		lives := f.Mandate.ID != "" && f.Mandate.Status != connector.MandateCancelled && !f.Missing
-		if (s.Class == standing.LeftBehind) != (f.Left && lives) {
+		if (s.Class == readiness.LeftBehind) != (f.Left && lives) {
 			t.Fatalf("left: %v, its mandate lives: %v, and it is in class %s", f.Left, lives, s.Class)
 		}
-		if s.Class == standing.LeftBehind &&
-			(s.Step == standing.StillActive) != (f.Mandate.Status == connector.MandateActive) {
+		if s.Class == readiness.LeftBehind &&
+			(s.Step == readiness.StillActive) != (f.Mandate.Status == connector.MandateActive) {
 			t.Fatalf("its mandate is %s, and its step %q", f.Mandate.Status, s.Step)
 		}
-		if s.Class == standing.LeftBehind && (s.Step == standing.CanSign) != (f.Mandate.Status == connector.MandateCreated) {
+		if s.Class == readiness.LeftBehind && (s.Step == readiness.CanSign) != (f.Mandate.Status == connector.MandateCreated) {
 			t.Fatalf("its mandate is %s, and its step %q", f.Mandate.Status, s.Step)
 		}
-		if s.Class == standing.Debitable &&
+		if s.Class == readiness.Debitable &&
 			(f.Left || f.Contested || f.Missing || f.LinkState != connector.LinkLinked ||
-				f.Mandate.Status != connector.MandateActive || now.Sub(f.Mandate.LastSeen) > standing.LookEvery) {
+				f.Mandate.Status != connector.MandateActive || now.Sub(f.Mandate.LastSeen) > readiness.LookEvery) {
 			t.Fatalf("said to be debitable: %+v", f)
 		}
-		if standing.CanBeInvited(f) && (s.Class != standing.Awaiting || s.Step == standing.LinkLost) {
+		if readiness.CanBeInvited(f) && (s.Class != readiness.Awaiting || s.Step == readiness.LinkLost) {
 			t.Fatalf("may be invited, and is in class %s, step %q", s.Class, s.Step)
 		}
-		if standing.CanBeInvited(f) && f.Mandate.LinkAt.Before(f.Mandate.Since) {
+		if readiness.CanBeInvited(f) && f.Mandate.LinkAt.Before(f.Mandate.Since) {
 			t.Fatal("an older mandate's link is handed over")
 		}
 	})
@@ -360,7 +360,7 @@ func TestEveryFactIsInOneClassAndSaysWhoMustAct(t *testing.T) {
 
 func TestEveryClassAndStepHasATitle(t *testing.T) {
 	t.Parallel()
-	for _, c := range standing.Classes {
+	for _, c := range readiness.Classes {
 		if len(c.Title()) < 3 {
 			t.Errorf("class %s has no title", c)
 		}
@@ -370,7 +370,7 @@ func TestEveryClassAndStepHasATitle(t *testing.T) {
 			}
 		}
 	}
-	if got := standing.Class("Z").Title() + standing.Stage("z").Title(); got != "Zz" {
+	if got := readiness.Class("Z").Title() + readiness.Stage("z").Title(); got != "Zz" {
 		t.Errorf("unknown ones are called %q", got)
 	}
 }

@@ -1,4 +1,4 @@
-// Package standing puts every record into one class of readiness for direct debit, with the time since when
+// Package readiness puts every record into one class of readiness for direct debit, with the time since when
 // and the person to act. The first class that fits counts:
 //
 //	removed, or excluded ──────────────────────────▶ J while its mandate lives, else F
@@ -12,7 +12,7 @@
 //
 // It is one pure function over the facts of package state. Reports, letters and hand-over files all call it,
 // so they never disagree. They decide themselves what to send.
-package standing
+package readiness
 
 import (
 	"slices"
