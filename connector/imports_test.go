@@ -38,9 +38,9 @@ var arrows = []arrow{
 	{"connector/accounting/*", "connector connector/accounting connector/transport", ""},
 	{"connector/accounting/*/*test", "connector", ""}, // models of the systems
 	{"connector/billing", "connector connector/transport", ""},
-	{"connector/alarm", "connector connector/condition connector/mail connector/outbox connector/webhook state",
+	{"connector/alarm", "connector connector/health connector/mail connector/outbox connector/webhook state",
 		"connector/transport connector/worker state/statetest"},
-	{"connector/condition", "connector connector/syncer connector/worker state", "state/statetest"},
+	{"connector/health", "connector connector/syncer connector/worker state", "state/statetest"},
 	{"connector/credentials", "connector connector/transport state", "state/statetest"},
 	{"connector/credentials/credentialstest", "connector", ""},
 	{"connector/letters", "connector connector/mail connector/outbox connector/reconcile connector/readiness state",
@@ -57,13 +57,13 @@ var arrows = []arrow{
 	{"connector/queue", "connector connector/worker", "state/statetest"},
 	{"connector/reconcile", "connector state", "connector/billing connector/protocol connector/transport state/statetest"},
 	{"connector/letters/bounce", "connector/mail", ""},
-	{"connector/admin", "connector connector/letters/bounce connector/sheet mapping mapping/propose state connector/match connector/readiness connector/syncer connector/reconcile mapping/strict state/files connector/letters connector/condition connector/outbox connector/writeback", "connector/accounting connector/billing connector/sandbox connector/transport state/statetest"},
-	{"connector/pages", "connector connector/match connector/billing connector/condition connector/letters connector/admin connector/reconcile connector/sheet connector/readiness connector/syncer connector/writeback mapping state mapping/strict", "configs connector/accounting connector/accounting/csvfile connector/billing connector/sandbox connector/transport state/statetest connector/letters/templates connector/mail connector/mail/mailtest"},
+	{"connector/admin", "connector connector/letters/bounce connector/sheet mapping mapping/propose state connector/match connector/readiness connector/syncer connector/reconcile mapping/strict state/files connector/letters connector/health connector/outbox connector/writeback", "connector/accounting connector/billing connector/sandbox connector/transport state/statetest"},
+	{"connector/pages", "connector connector/match connector/billing connector/health connector/letters connector/admin connector/reconcile connector/sheet connector/readiness connector/syncer connector/writeback mapping state mapping/strict", "configs connector/accounting connector/accounting/csvfile connector/billing connector/sandbox connector/transport state/statetest connector/letters/templates connector/mail connector/mail/mailtest"},
 	{"connector/sandbox", "connector connector/sandbox/catcher", ""},
 	{"connector/sandbox/catcher", "", ""},
 	{"connector/sheet", "connector", ""},
 	{"connector/readiness", "connector state", ""},
-	{"connector/server", "connector state mapping connector/reconcile connector/billing connector/condition connector/worker", "connector/transport state/statetest"},
+	{"connector/server", "connector state mapping connector/reconcile connector/billing connector/health connector/worker", "connector/transport state/statetest"},
 	{"connector/simulation", "*", ""},
 	{"connector/syncer", "connector mapping state connector/match connector/protocol connector/reconcile connector/accounting", "connector/billing connector/heap connector/transport state/statetest"},
 	{"connector/transport", "connector", ""},
@@ -85,7 +85,7 @@ var arrows = []arrow{
 	{"cmd/payersync/guides", "", ""},
 	{"cmd/payersync/internal/usage", "", ""},
 	{"cmd/payersync/internal/config",
-		"cmd/payersync/internal/usage configs connector connector/alarm connector/condition connector/letters connector/letters/templates connector/mail connector/accounting connector/accounting/csvfile connector/accounting/quickbooks " +
+		"cmd/payersync/internal/usage configs connector connector/alarm connector/health connector/letters connector/letters/templates connector/mail connector/accounting connector/accounting/csvfile connector/accounting/quickbooks " +
 			"connector/accounting/httpsource connector/accounting/sqltable connector/accounting/tryton connector/accounting/xero connector/billing connector/credentials connector/reconcile " +
 			"connector/syncer connector/transport connector/webhook connector/worker connector/writeback mapping/strict state state/backups state/files", ""},
 	{"cmd/payersync/internal/session",

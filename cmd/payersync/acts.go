@@ -14,7 +14,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
 	"payersync/connector/admin"
-	"payersync/connector/condition"
+	"payersync/connector/health"
 	"payersync/connector/syncer"
 	"payersync/state"
 )
@@ -152,7 +152,7 @@ func limitsText(p *state.Plan) string { return withSteps(p.Limits, state.StepsOf
 func errorText(err error) string { return withSteps(err.Error(), connector.StepsOf(err)) }
 
 // conditionText returns a condition with the next step and its commands, in one line.
-func conditionText(c condition.Condition) string {
+func conditionText(c health.Condition) string {
 	return strings.TrimSpace(c.Text() + " " + stepsLine(c.Steps))
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"payersync/connector/alarm"
-	"payersync/connector/condition"
+	"payersync/connector/health"
 	"payersync/connector/outbox"
 	"payersync/connector/worker"
 )
@@ -34,13 +34,13 @@ type alarms struct {
 	begin func()                                 // called when a check begins; may be nil
 	keep  func(ctx context.Context, l alarmLook) // is told of each look; nil for nobody
 	mu    sync.Mutex                             // held during a look
-	last  []condition.Condition                  // the findings of the last check; nil before it
+	last  []health.Condition                     // the findings of the last check; nil before it
 }
 
 // alarmLook is the result of a look.
 type alarmLook struct {
 	began time.Time
-	found []condition.Condition
+	found []health.Condition
 	next  time.Time // the next due time of waiting alarms; zero for none
 }
 
@@ -145,10 +145,10 @@ func (t *alarms) follow(now *installation) {
 	if from.IsZero() {
 		from = t.svc.now()
 	}
-	next.Look = func(ctx context.Context) (found []condition.Condition, err error) {
+	next.Look = func(ctx context.Context) (found []health.Condition, err error) {
 		e := t.svc.expected(now.Session)
 		e.From = from
-		found, err = condition.Look(ctx, now.Ledger, e)
+		found, err = health.Look(ctx, now.Ledger, e)
 		if err == nil {
 			t.last = found
 		}

@@ -18,7 +18,7 @@ import (
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/alarm"
-	"payersync/connector/condition"
+	"payersync/connector/health"
 	"payersync/connector/letters"
 	"payersync/connector/mail"
 	"payersync/connector/outbox"
@@ -37,8 +37,8 @@ func (a *app) alertsCmd() *cobra.Command {
 }
 
 // expected is the state expected by the configuration.
-func (a *app) expected(s *session.Session) condition.Expected {
-	e := condition.Expected{
+func (a *app) expected(s *session.Session) health.Expected {
+	e := health.Expected{
 		Jobs: a.jobs(s), Webhooks: s.Config.Billing.Webhook != nil,
 		Letters: s.Config.Letters.Sender == string(letters.SenderPayersync), Time: show.Time,
 		Has: func(connection string) bool { return s.Config.Has(connection) == nil }, ReliesOn: s.Config.ReliesOn,
@@ -60,7 +60,7 @@ type toldRow struct {
 
 // alertRow is a condition in `alerts list --output json`; its keys are public.
 type alertRow struct {
-	condition.Condition
+	health.Condition
 	Told []toldRow `json:"told"`
 }
 
@@ -86,7 +86,7 @@ that sent one.`,
 }
 
 func (a *app) alertRows(ctx context.Context, s *session.Session) ([]alertRow, error) {
-	found, err := condition.Look(ctx, s.Ledger, a.expected(s))
+	found, err := health.Look(ctx, s.Ledger, a.expected(s))
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +193,7 @@ func (a *app) checkAlerts(ctx context.Context, s *session.Session) []finding {
 		return []finding{{Check: "alerts", OK: true, Warning: true, Detail: "nobody receives alarms",
 			Next: "set alerts.ways to e-mail or a webhook; then try it with payersync alerts test"}}
 	}
-	failed, err := condition.Look(ctx, s.Ledger, a.expected(s), condition.WayFailed)
+	failed, err := health.Look(ctx, s.Ledger, a.expected(s), health.WayFailed)
 	if err != nil {
 		return []finding{tell("alerts", "", err)}
 	}
@@ -209,7 +209,7 @@ func (a *app) checkAlerts(ctx context.Context, s *session.Session) []finding {
 			detail = "took the last message on " + show.Time(last[i].SentAt)
 		}
 		found := tell("alerts "+w.Name, detail, nil)
-		if i := slices.IndexFunc(failed, func(c condition.Condition) bool { return c.Subject == w.Name }); i >= 0 {
+		if i := slices.IndexFunc(failed, func(c health.Condition) bool { return c.Subject == w.Name }); i >= 0 {
 			found = finding{Check: found.Check, Detail: failed[i].Sentence,
 				Next: "put alerts.ways right, or its server, then payersync alerts test " + w.Name}
 		}
@@ -327,8 +327,8 @@ func (a *app) teller(cfg *config.Config, s *session.Session) (*alarm.Teller, fun
 	}
 	if s != nil {
 		t.Ledger = s.Ledger
-		t.Look = func(ctx context.Context) ([]condition.Condition, error) {
-			return condition.Look(ctx, s.Ledger, a.expected(s))
+		t.Look = func(ctx context.Context) ([]health.Condition, error) {
+			return health.Look(ctx, s.Ledger, a.expected(s))
 		}
 	}
 	var clients []*transport.Client

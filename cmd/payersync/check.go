@@ -20,8 +20,8 @@ import (
 	"payersync/connector"
 	"payersync/connector/accounting"
 	"payersync/connector/billing"
-	"payersync/connector/condition"
 	"payersync/connector/credentials"
+	"payersync/connector/health"
 	"payersync/connector/syncer"
 	"payersync/connector/transport"
 )
@@ -225,9 +225,9 @@ func checkConnection(ctx context.Context, s *session.Session, c config.Connectio
 // configured.
 func checkTwoWay(ctx context.Context, s *session.Session, c config.Connection) []finding {
 	name := "two_way " + c.Name
-	found, err := condition.Look(ctx, s.Ledger, condition.Expected{
+	found, err := health.Look(ctx, s.Ledger, health.Expected{
 		Has: func(of string) bool { return of == c.Name }, TwoWay: s.Config.FindsTwoWay,
-	}, condition.TwoWay)
+	}, health.TwoWay)
 	switch {
 	case err != nil:
 		return []finding{tell(name, "", err)}
@@ -326,7 +326,7 @@ func checkConsents(ctx context.Context, s *session.Session) []finding {
 	var out []finding
 	for _, c := range consents {
 		detail := consentText(c)
-		found, bad := condition.Consent(c, s.Ledger.Now())
+		found, bad := health.Consent(c, s.Ledger.Now())
 		if bad {
 			detail = conditionText(found)
 		}

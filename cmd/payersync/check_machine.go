@@ -16,7 +16,7 @@ import (
 	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
-	"payersync/connector/condition"
+	"payersync/connector/health"
 	"payersync/state/files"
 )
 
@@ -74,11 +74,11 @@ func (a *app) checkBackups(ctx context.Context, s *session.Session) []finding {
 		}
 		return []finding{made}
 	}
-	late, err := condition.Look(ctx, s.Ledger, a.expected(s), condition.JobFailed, condition.JobOverdue)
+	late, err := health.Look(ctx, s.Ledger, a.expected(s), health.JobFailed, health.JobOverdue)
 	if err != nil {
 		return []finding{tell(check, "", err)}
 	}
-	if i := slices.IndexFunc(late, func(c condition.Condition) bool { return c.Subject == backupJob }); i >= 0 {
+	if i := slices.IndexFunc(late, func(c health.Condition) bool { return c.Subject == backupJob }); i >= 0 {
 		made.OK, made.Warning, made.Detail, made.Next = false, false, late[i].Sentence, late[i].Next
 	}
 	if err := mayMakeIn(folder); err != nil {

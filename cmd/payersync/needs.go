@@ -8,7 +8,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
 	"payersync/connector/admin"
-	"payersync/connector/condition"
+	"payersync/connector/health"
 	"payersync/connector/readiness"
 )
 
@@ -20,7 +20,7 @@ type needLine struct {
 }
 
 // needLines returns the list of what needs somebody.
-func needLines(count *admin.Count, found []condition.Condition, s *session.Session) []needLine {
+func needLines(count *admin.Count, found []health.Condition, s *session.Session) []needLine {
 	lines := count.List(found, func(connection string) bool { return s.Config.Has(connection) == nil })
 	return connector.Map(lines, func(l admin.Line) needLine { return needLine{l, needCommands(l)} })
 }
@@ -31,7 +31,7 @@ func (a *app) readNeeds(ctx context.Context, s *session.Session) ([]needLine, er
 	if err != nil {
 		return nil, err
 	}
-	found, err := condition.Look(ctx, s.Ledger, a.expected(s), admin.ListedConditions...)
+	found, err := health.Look(ctx, s.Ledger, a.expected(s), admin.ListedConditions...)
 	return needLines(count, found, s), err
 }
 

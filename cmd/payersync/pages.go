@@ -19,7 +19,7 @@ import (
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/admin"
-	"payersync/connector/condition"
+	"payersync/connector/health"
 	"payersync/connector/pages"
 	"payersync/connector/server"
 	"payersync/connector/syncer"
@@ -198,7 +198,7 @@ func (a *app) pagesOf(s *session.Session, behind *behindPages, adjust func(*page
 	}
 	cfg := pages.Config{
 		Ledger: s.Ledger, Lists: behind.lists, Connections: names,
-		Expected: func() condition.Expected { return a.expected(s) }, Deliveries: deliveries, Nudge: behind.nudge,
+		Expected: func() health.Expected { return a.expected(s) }, Deliveries: deliveries, Nudge: behind.nudge,
 		Attention: a.attentionOf(s), Mappings: a.mappingsOf(s, behind.tallies),
 		Matches: &admin.Matches{Ledger: s.Ledger, Syncer: s.Syncer, Connections: names, Ahead: behind.ahead,
 			Board: behind.board, Stored: func(ctx context.Context, connection string) (syncer.Connection, error) {

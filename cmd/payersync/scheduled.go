@@ -9,7 +9,7 @@ import (
 	"payersync/cmd/payersync/internal/config"
 	"payersync/cmd/payersync/internal/session"
 	"payersync/connector"
-	"payersync/connector/condition"
+	"payersync/connector/health"
 	"payersync/connector/syncer"
 	"payersync/connector/worker"
 	"payersync/mapping"
@@ -177,8 +177,8 @@ func sweepNow(ctx context.Context, s *session.Session) error {
 		"customers": res.Customers, "repaired": res.Repaired, "drifted": res.Drifted, "missing": res.Missing,
 		"unlisted": res.Unlisted, "doubled": res.Doubled,
 	}).Log(level, "sweep ended")
-	silent, err := condition.Look(ctx, s.Ledger, condition.Expected{Webhooks: s.Config.Billing.Webhook != nil},
-		condition.WebhooksSilent)
+	silent, err := health.Look(ctx, s.Ledger, health.Expected{Webhooks: s.Config.Billing.Webhook != nil},
+		health.WebhooksSilent)
 	for _, c := range silent {
 		s.Log.Warn(c.Text())
 	}

@@ -16,7 +16,7 @@ import (
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/admin"
-	"payersync/connector/condition"
+	"payersync/connector/health"
 	"payersync/connector/readiness"
 	"payersync/state"
 )
@@ -69,8 +69,8 @@ type statusReport struct {
 	Silence   state.Silence          `json:"silence"`   // sweeps' findings since the last webhook
 	NotAsked  []admin.NotAsked       `json:"not_asked"` // the number of payers not asked for a mandate, by rule
 
-	Conditions []condition.Condition `json:"conditions"` // all problems, those of the keys above included
-	List       []needLine            `json:"list"`       // everything that needs somebody
+	Conditions []health.Condition `json:"conditions"` // all problems, those of the keys above included
+	List       []needLine         `json:"list"`       // everything that needs somebody
 
 	// when the ledger was found to be an older copy, a week ago at most
 	PutBack      time.Time               `json:"put_back_at,omitzero"`
@@ -98,7 +98,7 @@ func (a *app) status(cmd *cobra.Command, s *session.Session) error {
 		func() error { return a.readServing(ctx, s, &r) },
 		func() error { return r.readWebhooks(ctx, s, a.refusedSince()) },
 		func() (err error) {
-			r.Conditions, err = condition.Look(ctx, s.Ledger, a.expected(s))
+			r.Conditions, err = health.Look(ctx, s.Ledger, a.expected(s))
 			return err
 		},
 	} {
@@ -108,7 +108,7 @@ func (a *app) status(cmd *cobra.Command, s *session.Session) error {
 	}
 	r.List = needLines(r.Standing.count, r.Conditions, s)
 	for _, c := range r.Conditions {
-		if c.Code == condition.PutBack {
+		if c.Code == health.PutBack {
 			r.PutBack = c.Since
 		}
 	}
@@ -220,7 +220,7 @@ func (a *app) printStatus(r statusReport) {
 		}
 	}
 	for _, c := range r.Consents {
-		if _, bad := condition.Consent(c, a.now()); !bad {
+		if _, bad := health.Consent(c, a.now()); !bad {
 			fmt.Fprintf(a.Out, "\n%s\n", show.Visible(consentText(c)))
 		}
 	}
@@ -259,8 +259,8 @@ func (a *app) printRuns(r statusReport) {
 
 // stoppedByEdit reports whether the list of what needs somebody says why runs of a connection stop.
 func (r statusReport) stoppedByEdit(connection string) bool {
-	return slices.ContainsFunc(r.Conditions, func(c condition.Condition) bool {
-		return c.Code == condition.ProfileEdited && c.Connection == connection
+	return slices.ContainsFunc(r.Conditions, func(c health.Condition) bool {
+		return c.Code == health.ProfileEdited && c.Connection == connection
 	})
 }
 

@@ -14,7 +14,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
 	"payersync/connector/admin"
-	"payersync/connector/condition"
+	"payersync/connector/health"
 	"payersync/connector/queue"
 	"payersync/state"
 )
@@ -25,23 +25,23 @@ const lookedAtOnce = 8
 
 // accountStatus is an account as status shows it beside others; its keys are public.
 type accountStatus struct {
-	Account     string                `json:"account"`
-	State       state.AccountState    `json:"state"`
-	Problem     string                `json:"problem,omitempty"` // why it cannot be looked at
-	NotOpenOn   []string              `json:"not_open_on"`       // working nodes that could not open it
-	Conditions  []condition.Condition `json:"conditions"`        // all problems; none for a paused or leaving account
-	LastRun     *state.RunRow         `json:"last_run"`          // of all connections; null for none
-	Questions   int                   `json:"questions"`         // records, webhooks and plans waiting for a person
-	SweptAt     time.Time             `json:"swept_at,omitzero"`
-	DeliveredAt time.Time             `json:"delivered_at,omitzero"` // when the last webhook came
-	LookedAt    time.Time             `json:"looked_at,omitzero"`    // when a node found this; zero for just now
+	Account     string             `json:"account"`
+	State       state.AccountState `json:"state"`
+	Problem     string             `json:"problem,omitempty"` // why it cannot be looked at
+	NotOpenOn   []string           `json:"not_open_on"`       // working nodes that could not open it
+	Conditions  []health.Condition `json:"conditions"`        // all problems; none for a paused or leaving account
+	LastRun     *state.RunRow      `json:"last_run"`          // of all connections; null for none
+	Questions   int                `json:"questions"`         // records, webhooks and plans waiting for a person
+	SweptAt     time.Time          `json:"swept_at,omitzero"`
+	DeliveredAt time.Time          `json:"delivered_at,omitzero"` // when the last webhook came
+	LookedAt    time.Time          `json:"looked_at,omitzero"`    // when a node found this; zero for just now
 
 	failed error
 }
 
 // newAccountStatus returns the status of an account without any facts yet.
 func newAccountStatus(a state.AccountInfo) accountStatus {
-	return accountStatus{Account: a.Name, State: a.State, NotOpenOn: []string{}, Conditions: []condition.Condition{}}
+	return accountStatus{Account: a.Name, State: a.State, NotOpenOn: []string{}, Conditions: []health.Condition{}}
 }
 
 // text returns the status as its account's row keeps it.
@@ -205,7 +205,7 @@ func (a *app) lookAtAccount(ctx context.Context, r *accountStatus) error {
 		}
 		defer s.Close()
 		if r.State == state.AccountActive {
-			found, err := condition.Look(ctx, s.Ledger, a.expected(s))
+			found, err := health.Look(ctx, s.Ledger, a.expected(s))
 			if err != nil {
 				return err
 			}

@@ -11,7 +11,7 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
-	"payersync/connector/condition"
+	"payersync/connector/health"
 	"payersync/connector/reconcile"
 	"payersync/connector/syncer"
 	"payersync/state"
@@ -108,7 +108,7 @@ func (a *app) showSweep(drained reconcile.DrainResult, swept reconcile.SweepResu
 			Subscription state.SubscriptionFacts `json:"subscription"`
 		}{swept, doubles.Records, drained, subscription})
 	}
-	if c, changed := condition.Subscription(subscription, show.Time); changed {
+	if c, changed := health.Subscription(subscription, show.Time); changed {
 		a.Say("%s", show.Visible(conditionText(c)))
 	}
 	_, err := fmt.Fprintf(a.Out,

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"payersync/connector"
-	"payersync/connector/condition"
+	"payersync/connector/health"
 	"payersync/connector/readiness"
 	"payersync/state"
 )
@@ -46,8 +46,8 @@ type Line struct {
 	Since      time.Time     `json:"since,omitzero"` // of the oldest item
 	Urgent     bool          `json:"urgent"`
 
-	Plan       int64                 `json:"-"` // the only one that waits; 0 for several
-	Conditions []condition.Condition `json:"-"` // about its items
+	Plan       int64              `json:"-"` // the only one that waits; 0 for several
+	Conditions []health.Condition `json:"-"` // about its items
 }
 
 // whos are the parties to act, in display order.
@@ -64,13 +64,13 @@ func (l Line) compare(o Line) int {
 }
 
 // ListedConditions are the conditions that List takes. The others are about records, and List counts their findings.
-var ListedConditions = slices.DeleteFunc(slices.Clone(condition.Codes), func(c condition.Code) bool {
-	return c == condition.Attention || c == condition.MandateCancelled || c == condition.MandateUnknown
+var ListedConditions = slices.DeleteFunc(slices.Clone(health.Codes), func(c health.Code) bool {
+	return c == health.Attention || c == health.MandateCancelled || c == health.MandateUnknown
 })
 
 // List returns everything that needs somebody: what the count found, and these conditions of the installation.
 // It takes plans of the connections that has accepts; nil accepts all.
-func (c *Count) List(found []condition.Condition, has func(string) bool) []Line {
+func (c *Count) List(found []health.Condition, has func(string) bool) []Line {
 	lines := []Line{}
 	for _, r := range c.Reasons {
 		if r.Count > 0 {
@@ -117,14 +117,14 @@ func Questions(ctx context.Context, ledger *state.Ledger) (int, error) {
 }
 
 // countedBy are the lines that count the items of a condition.
-var countedBy = map[condition.Code]string{
-	condition.PlanWaits: string(condition.PlanWaits), condition.Standstill: string(condition.PlanWaits),
-	condition.EventsUnclear:       string(connector.ReasonEventNotUnderstood),
-	condition.SubscriptionChanged: string(connector.ReasonSubscriptionChanged),
+var countedBy = map[health.Code]string{
+	health.PlanWaits: string(health.PlanWaits), health.Standstill: string(health.PlanWaits),
+	health.EventsUnclear:       string(connector.ReasonEventNotUnderstood),
+	health.SubscriptionChanged: string(connector.ReasonSubscriptionChanged),
 }
 
 // tell adds a condition to the line that counts its items, or as a line of its own.
-func tell(lines []Line, f condition.Condition) []Line {
+func tell(lines []Line, f health.Condition) []Line {
 	i := slices.IndexFunc(lines, func(l Line) bool { return l.Subject == countedBy[f.Code] })
 	if i < 0 {
 		return append(lines, lineOfCondition(f))
@@ -149,7 +149,7 @@ func lineOfReason(r state.ReasonCount) Line {
 }
 
 func lineOfPlans(plans []state.Plan) Line {
-	l := Line{Kind: KindPlan, Subject: string(condition.PlanWaits), Title: condition.PlanWaits.Title(), Count: len(plans),
+	l := Line{Kind: KindPlan, Subject: string(health.PlanWaits), Title: health.PlanWaits.Title(), Count: len(plans),
 		Who: connector.WhoYou, Since: plans[0].CreatedAt,
 		Next: "Look at the changes, then approve or reject them.", Otherwise: notApproved}
 	if len(plans) == 1 {
@@ -163,11 +163,11 @@ func lineOfPlans(plans []state.Plan) Line {
 	return l
 }
 
-func lineOfCondition(f condition.Condition) Line {
+func lineOfCondition(f health.Condition) Line {
 	of := conditionFacts[f.Code]
 	l := Line{Kind: cmp.Or(of.kind, KindCondition), Subject: cmp.Or(countedBy[f.Code], string(f.Code)),
 		Connection: f.Connection, Title: f.Code.Title(), Detail: f.Sentence, Count: 1, Who: of.who, Next: f.Next,
-		Otherwise: of.otherwise, Since: f.Since, Urgent: f.Urgent, Conditions: []condition.Condition{f}}
+		Otherwise: of.otherwise, Since: f.Since, Urgent: f.Urgent, Conditions: []health.Condition{f}}
 	if l.Kind != KindCondition {
 		l.Count = max(1, f.Count)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/admin"
-	"payersync/connector/condition"
+	"payersync/connector/health"
 	"payersync/connector/readiness"
 	"payersync/state"
 )
@@ -31,10 +31,10 @@ func TestTheListHasUrgentLinesFirstAndCountsWhatItsFiltersSelect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := c.List([]condition.Condition{
-		{Code: condition.RestartNeeded},
-		{Code: condition.SourceDisconnected, Subject: "acme", Connection: "acme", Urgent: true},
-		{Code: condition.LettersWait, Count: 7}, {Code: condition.Attention, Count: 3},
+	lines := c.List([]health.Condition{
+		{Code: health.RestartNeeded},
+		{Code: health.SourceDisconnected, Subject: "acme", Connection: "acme", Urgent: true},
+		{Code: health.LettersWait, Count: 7}, {Code: health.Attention, Count: 3},
 	}, nil)
 	const want = `!1 finding left_with_mandate (you)
 !1 condition source_disconnected (operator)
@@ -70,9 +70,9 @@ func TestEveryLineSaysWhoMustActAndWhatHappensOtherwise(t *testing.T) {
 		c.Reasons = append(c.Reasons, state.ReasonCount{Reason: r, Count: 1})
 	}
 	c.Plans = []state.Plan{{ID: 1, Connection: "acme"}, {ID: 2, Connection: "gone"}}
-	var found []condition.Condition
+	var found []health.Condition
 	for _, code := range admin.ListedConditions {
-		found = append(found, condition.Condition{Code: code, Sentence: "It is so.", Urgent: code == condition.Standstill})
+		found = append(found, health.Condition{Code: code, Sentence: "It is so.", Urgent: code == health.Standstill})
 	}
 	lines := c.List(found, func(connection string) bool { return connection == "acme" })
 	for _, l := range lines {

@@ -4,7 +4,7 @@ import (
 	"cmp"
 
 	"payersync/connector"
-	"payersync/connector/condition"
+	"payersync/connector/health"
 	"payersync/connector/readiness"
 )
 
@@ -125,42 +125,42 @@ var taskFacts = map[Task]struct{ title, next, otherwise string }{
 }
 
 // conditionFacts are the kind of a condition's items, who must act, and what happens if nobody does.
-var conditionFacts = map[condition.Code]struct {
+var conditionFacts = map[health.Code]struct {
 	kind      ItemKind // "" for the condition itself
 	who       connector.Who
 	otherwise string
 }{
-	condition.LedgerUnwritable:    {"", connector.WhoOperator, "payersync does nothing."},
-	condition.PutBack:             {"", connector.WhoOperator, "Requests sent since that copy are unknown."},
-	condition.WayFailed:           {"", connector.WhoOperator, "Nobody gets these alarms."},
-	condition.SourceDisconnected:  {"", connector.WhoOperator, noNews},
-	condition.SourceParked:        {"", connector.WhoNobody, byItself},
-	condition.ConsentBroken:       {"", connector.WhoOperator, noNews},
-	condition.ConsentLapsing:      {"", connector.WhoOperator, "The consent expires, and payersync cannot read."},
-	condition.WebhooksSilent:      {"", connector.WhoOperator, sweepOnly},
-	condition.SubscriptionChanged: {KindFinding, connector.WhoOperator, sweepOnly},
-	condition.EventsUnclear:       {KindDelivery, connector.WhoOperator, sweepOnly},
-	condition.RotationUnfinished:  {"", connector.WhoOperator, mayLoseNews},
-	condition.UpdatesHeld:         {"", connector.WhoOperator, "payersync changes no customer."},
-	condition.EventTypeUnknown:    {"", connector.WhoOperator, mayLoseNews},
-	condition.TwoWay: {"", connector.WhoOperator,
+	health.LedgerUnwritable:    {"", connector.WhoOperator, "payersync does nothing."},
+	health.PutBack:             {"", connector.WhoOperator, "Requests sent since that copy are unknown."},
+	health.WayFailed:           {"", connector.WhoOperator, "Nobody gets these alarms."},
+	health.SourceDisconnected:  {"", connector.WhoOperator, noNews},
+	health.SourceParked:        {"", connector.WhoNobody, byItself},
+	health.ConsentBroken:       {"", connector.WhoOperator, noNews},
+	health.ConsentLapsing:      {"", connector.WhoOperator, "The consent expires, and payersync cannot read."},
+	health.WebhooksSilent:      {"", connector.WhoOperator, sweepOnly},
+	health.SubscriptionChanged: {KindFinding, connector.WhoOperator, sweepOnly},
+	health.EventsUnclear:       {KindDelivery, connector.WhoOperator, sweepOnly},
+	health.RotationUnfinished:  {"", connector.WhoOperator, mayLoseNews},
+	health.UpdatesHeld:         {"", connector.WhoOperator, "payersync changes no customer."},
+	health.EventTypeUnknown:    {"", connector.WhoOperator, mayLoseNews},
+	health.TwoWay: {"", connector.WhoOperator,
 		"payersync creates and changes no customer of this connection."},
-	condition.RunFailed:          {"", connector.WhoOperator, noNews},
-	condition.RunIncomplete:      {"", connector.WhoNobody, byItself},
-	condition.JobFailed:          {"", connector.WhoOperator, "The work of this job is not done."},
-	condition.JobOverdue:         {"", connector.WhoOperator, "The work of this job is not done."},
-	condition.ConfigWrong:        {"", connector.WhoOperator, "The previous configuration stays in force."},
-	condition.RestartNeeded:      {"", connector.WhoOperator, "The previous configuration stays in force."},
-	condition.MappingWrong:       {"", connector.WhoOperator, "The previous mapping stays in force."},
-	condition.ProfileEdited:      {"", connector.WhoOperator, noNews},
-	condition.PlanWaits:          {KindPlan, connector.WhoYou, notApproved},
-	condition.Standstill:         {KindPlan, connector.WhoYou, notApproved},
-	condition.PlanRejected:       {"", connector.WhoYou, "payersync does not send these changes."},
-	condition.CreatesWait:        {"", connector.WhoYou, "payersync creates no customer."},
-	condition.RequestsUnanswered: {"", connector.WhoNobody, byItself},
-	condition.LettersHeld:        {"", connector.WhoYou, "Payers get no letters."},
-	condition.LettersWait:        {KindLetter, connector.WhoYou, "payersync does not send these letters."},
-	condition.LettersUnclear:     {KindLetter, connector.WhoYou, "payersync does not send them again."},
-	condition.WritebackWaits:     {KindWriteback, connector.WhoYou, "The accounting system shows the old status."},
-	condition.WritebackStuck:     {KindWriteback, connector.WhoYou, "The accounting system shows the old status."},
+	health.RunFailed:          {"", connector.WhoOperator, noNews},
+	health.RunIncomplete:      {"", connector.WhoNobody, byItself},
+	health.JobFailed:          {"", connector.WhoOperator, "The work of this job is not done."},
+	health.JobOverdue:         {"", connector.WhoOperator, "The work of this job is not done."},
+	health.ConfigWrong:        {"", connector.WhoOperator, "The previous configuration stays in force."},
+	health.RestartNeeded:      {"", connector.WhoOperator, "The previous configuration stays in force."},
+	health.MappingWrong:       {"", connector.WhoOperator, "The previous mapping stays in force."},
+	health.ProfileEdited:      {"", connector.WhoOperator, noNews},
+	health.PlanWaits:          {KindPlan, connector.WhoYou, notApproved},
+	health.Standstill:         {KindPlan, connector.WhoYou, notApproved},
+	health.PlanRejected:       {"", connector.WhoYou, "payersync does not send these changes."},
+	health.CreatesWait:        {"", connector.WhoYou, "payersync creates no customer."},
+	health.RequestsUnanswered: {"", connector.WhoNobody, byItself},
+	health.LettersHeld:        {"", connector.WhoYou, "Payers get no letters."},
+	health.LettersWait:        {KindLetter, connector.WhoYou, "payersync does not send these letters."},
+	health.LettersUnclear:     {KindLetter, connector.WhoYou, "payersync does not send them again."},
+	health.WritebackWaits:     {KindWriteback, connector.WhoYou, "The accounting system shows the old status."},
+	health.WritebackStuck:     {KindWriteback, connector.WhoYou, "The accounting system shows the old status."},
 }

@@ -1,4 +1,4 @@
-// Package alarm reports the conditions found by package condition: each once at its start and once at its end, over
+// Package alarm reports the conditions found by package health: each once at its start and once at its end, over
 // every way with a suitable minimum severity. It limits the number of messages.
 //
 //	conditions ─▶ notice ─▶ alarms (ledger) ─▶ freeze ─▶ send ─▶ sent
@@ -26,7 +26,7 @@ import (
 	"time"
 
 	"payersync/connector"
-	"payersync/connector/condition"
+	"payersync/connector/health"
 	"payersync/connector/outbox"
 	"payersync/state"
 )
@@ -71,7 +71,7 @@ type MessageEvent struct {
 type Teller struct {
 	Ledger       *state.Ledger
 	Now          func() time.Time // the clock; the ledger's if there is one
-	Look         func(context.Context) ([]condition.Condition, error)
+	Look         func(context.Context) ([]health.Condition, error)
 	Ways         []Way
 	Installation string                               // this installation's name in messages
 	Account      string                               // that command lines name; "" for the only one of a ledger's file
@@ -133,7 +133,7 @@ func (t *Teller) tell(ctx context.Context) error {
 
 // look returns the conditions, if the ledger can be written and read. Another process may lock it for a while, so look
 // tries twice.
-func (t *Teller) look(ctx context.Context) ([]condition.Condition, error) {
+func (t *Teller) look(ctx context.Context) ([]health.Condition, error) {
 	err := t.Ledger.Ping(ctx)
 	if err != nil && ctx.Err() == nil {
 		err = t.Ledger.Ping(ctx)
@@ -160,8 +160,8 @@ func (t *Teller) each(do func(Way) error) error {
 }
 
 // admits reports whether a way gets a condition. A failed way does not get the report of its own failure.
-func (w Way) admits(c condition.Condition) bool {
-	return (c.Urgent || w.MinSeverity != Critical) && (c.Code != condition.WayFailed || c.Subject != w.Name)
+func (w Way) admits(c health.Condition) bool {
+	return (c.Urgent || w.MinSeverity != Critical) && (c.Code != health.WayFailed || c.Subject != w.Name)
 }
 
 func nameOf(a state.Alarm) state.AlarmName {
@@ -169,7 +169,7 @@ func nameOf(a state.Alarm) state.AlarmName {
 }
 
 // notice stores the conditions started and ended since the last look, in one commit, and returns the open alarms.
-func (t *Teller) notice(ctx context.Context, found []condition.Condition) ([]state.Alarm, error) {
+func (t *Teller) notice(ctx context.Context, found []health.Condition) ([]state.Alarm, error) {
 	open, err := t.Ledger.OpenAlarms(ctx)
 	if err != nil {
 		return nil, err
@@ -227,12 +227,12 @@ func (t *Teller) notice(ctx context.Context, found []condition.Condition) ([]sta
 // item is one alarm for one way.
 type item struct {
 	alarm state.Alarm
-	holds *condition.Condition // nil if it is over
+	holds *health.Condition // nil if it is over
 	over  bool
 }
 
 // tellWay sends a way's waiting message, if its time has come, and then the news.
-func (t *Teller) tellWay(ctx context.Context, w Way, open []state.Alarm, found []condition.Condition) error {
+func (t *Teller) tellWay(ctx context.Context, w Way, open []state.Alarm, found []health.Condition) error {
 	waiting, err := t.Ledger.WaitingMessage(ctx, w.Name)
 	if err != nil {
 		return err
@@ -342,8 +342,8 @@ func (t *Teller) report(e MessageEvent) {
 }
 
 // due returns a way's alarms due now: begun conditions and ended ones.
-func due(w Way, open []state.Alarm, found []condition.Condition) (items []item) {
-	holds := make(map[state.AlarmName]*condition.Condition, len(found))
+func due(w Way, open []state.Alarm, found []health.Condition) (items []item) {
+	holds := make(map[state.AlarmName]*health.Condition, len(found))
 	for i, c := range found {
 		holds[state.AlarmName{Way: w.Name, Code: string(c.Code), Subject: c.Subject}] = &found[i]
 	}
@@ -431,8 +431,8 @@ func (t *Teller) TellUnwritable(ctx context.Context, cause error) error {
 }
 
 // Unwritable returns the condition of an unwritable ledger.
-func Unwritable(cause error) condition.Condition {
-	return condition.Condition{Code: condition.LedgerUnwritable, Urgent: true,
+func Unwritable(cause error) health.Condition {
+	return health.Condition{Code: health.LedgerUnwritable, Urgent: true,
 		Sentence: "payersync cannot read or write its ledger: " + cause.Error() +
 			". No run can start, and payersync answers deliveries with 503.",
 		Next: "Check the disk and the file of the ledger. payersync continues by itself, and no change is lost."}
@@ -450,7 +450,7 @@ func (t *Teller) recover(ctx context.Context) error {
 	now := t.Now()
 	err = t.Ledger.Do(ctx, func(tx *state.Tx) error {
 		for way, u := range t.unwritten {
-			a := state.Alarm{Way: way, Code: string(condition.LedgerUnwritable), Urgent: true, Since: u.noticed,
+			a := state.Alarm{Way: way, Code: string(health.LedgerUnwritable), Urgent: true, Since: u.noticed,
 				NoticedAt: u.noticed, Text: u.text, OverAt: now}
 			i := slices.IndexFunc(open, func(o state.Alarm) bool { return nameOf(o) == nameOf(a) })
 			var err error

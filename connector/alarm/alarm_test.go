@@ -16,7 +16,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"payersync/connector"
-	"payersync/connector/condition"
+	"payersync/connector/health"
 	smtp "payersync/connector/mail"
 	"payersync/connector/mail/mailtest"
 	"payersync/connector/outbox"
@@ -32,7 +32,7 @@ type desk struct {
 	files  state.Options
 	ledger *state.Ledger
 	teller *Teller
-	holds  []condition.Condition
+	holds  []health.Condition
 
 	mu     sync.Mutex
 	at     time.Time
@@ -74,7 +74,7 @@ func (d *desk) start(ways ...Way) {
 	d.t.Cleanup(func() { _ = l.Close() })
 	d.teller = &Teller{
 		Ledger: d.ledger, Now: d.now, Ways: ways, Installation: "test",
-		Look: func(context.Context) ([]condition.Condition, error) { return slices.Clone(d.holds), nil },
+		Look: func(context.Context) ([]health.Condition, error) { return slices.Clone(d.holds), nil },
 		Time: func(at time.Time) string { return at.UTC().Format("2006-01-02 15:04 MST") },
 		Clean: func(s string, names bool) string {
 			if names {
@@ -120,18 +120,18 @@ func (d *desk) minutes(n int) {
 	}
 }
 
-func failedRun(connection string) condition.Condition {
-	return condition.Condition{Code: condition.RunFailed, Subject: connection, Connection: connection, Urgent: true,
+func failedRun(connection string) health.Condition {
+	return health.Condition{Code: health.RunFailed, Subject: connection, Connection: connection, Urgent: true,
 		Sentence: "The last run of " + connection + " failed.", Next: "Look at it."}
 }
 
-func lost(n int) condition.Condition {
-	return condition.Condition{Code: condition.MandateCancelled, Subject: fmt.Sprintf("m%04d", n), Connection: "acme",
+func lost(n int) health.Condition {
+	return health.Condition{Code: health.MandateCancelled, Subject: fmt.Sprintf("m%04d", n), Connection: "acme",
 		Urgent: true, Sentence: fmt.Sprintf("The mandate m%04d was cancelled.", n),
 		Next: "Agree a new mandate.", Records: []state.RecordID{{Connection: "acme", SourceID: fmt.Sprintf("A%04d", n)}}}
 }
 
-var waits = condition.Condition{Code: condition.Attention, Subject: "rejected", Sentence: "3 records: refused.",
+var waits = health.Condition{Code: health.Attention, Subject: "rejected", Sentence: "3 records: refused.",
 	Count: 3}
 
 func (b *mailbox) named(name string, from Severity) Way {
@@ -165,7 +165,7 @@ func TestAConditionIsToldOnceWhenItBeginsAndOnceWhenItIsOver(t *testing.T) {
 	d := newDesk(t, box.named("office", Warning))
 	d.minutes(3)
 	box.expect()
-	d.holds = []condition.Condition{failedRun("acme")}
+	d.holds = []health.Condition{failedRun("acme")}
 	d.minutes(10)
 	box.expect(failedSubject)
 	d.start(d.teller.Ways...) // another process goes on
@@ -174,7 +174,7 @@ func TestAConditionIsToldOnceWhenItBeginsAndOnceWhenItIsOver(t *testing.T) {
 	d.holds = nil
 	d.minutes(60)
 	box.expect(failedSubject, overSubject)
-	d.holds = []condition.Condition{failedRun("acme")} // later it begins anew
+	d.holds = []health.Condition{failedRun("acme")} // later it begins anew
 	d.minutes(2)
 	box.expect(failedSubject, overSubject, failedSubject)
 	if text := box.read()[1].text; !strings.Contains(text,
@@ -210,16 +210,16 @@ func TestAWayIsToldOfConditionsFromItsMinimumSeverityOn(t *testing.T) {
 	t.Parallel()
 	all, urgent := newMailbox(t, smtp.NoTLS), newMailbox(t, smtp.NoTLS)
 	d := newDesk(t, all.named("all", Warning), urgent.named("urgent", Critical))
-	d.holds = []condition.Condition{failedRun("acme"), waits, lost(1)}
+	d.holds = []health.Condition{failedRun("acme"), waits, lost(1)}
 	d.minutes(30)
 	all.expect("payersync test: A run failed, acme; Records need attention; A mandate was cancelled, acme")
 	both := "payersync test: A run failed, acme; A mandate was cancelled, acme"
 	urgent.expect(both)
 	more := waits // it has grown, which is told by the list alone
 	more.Count, more.Sentence, more.Grown = 4, "4 records: refused.", d.now()
-	d.holds = []condition.Condition{more, failedRun("acme"), lost(1)}
+	d.holds = []health.Condition{more, failedRun("acme"), lost(1)}
 	d.minutes(30)
-	d.holds = []condition.Condition{failedRun("acme"), lost(1)}
+	d.holds = []health.Condition{failedRun("acme"), lost(1)}
 	d.minutes(30)
 	if got := all.subjects(); len(got) != 2 || !strings.HasPrefix(got[1], "payersync test: over: ") {
 		t.Errorf("the end of what is no matter of minutes is told by %q", got)
@@ -231,9 +231,9 @@ func TestAWayIsToldOfConditionsFromItsMinimumSeverityOn(t *testing.T) {
 	if got := urgent.subjects(); len(got) != 2 {
 		t.Errorf("what became urgent is told by %q", got)
 	}
-	d.holds = []condition.Condition{failedRun("acme"), lost(1), waits} // it is no longer urgent, and not over
+	d.holds = []health.Condition{failedRun("acme"), lost(1), waits} // it is no longer urgent, and not over
 	d.minutes(1)
-	d.holds = []condition.Condition{failedRun("acme"), lost(1)}
+	d.holds = []health.Condition{failedRun("acme"), lost(1)}
 	d.minutes(1)
 	if got := urgent.subjects(); len(got) != 3 || !strings.HasPrefix(got[2], "payersync test: over: ") {
 		t.Errorf("the end of what had become urgent is told by %q", got)
@@ -325,7 +325,7 @@ func TestNamesAndAddressesLeaveOnlyWhereThatIsWanted(t *testing.T) {
 	c := lost(1)
 	c.Sentence, c.Records = "The mandate m1 of record jane@example.org was cancelled.",
 		[]state.RecordID{{Connection: "acme", SourceID: "jane@example.org"}}
-	d.holds = []condition.Condition{c}
+	d.holds = []health.Condition{c}
 	d.minutes(1)
 	if raw := plainBox.received()[0]; strings.Contains(raw, "Canary") || strings.Contains(raw, "jane@") {
 		t.Errorf("a name left by a way that is not for names:\n%s", raw)
@@ -362,7 +362,7 @@ func TestAWebhookIsSignedAndItsIDStays(t *testing.T) {
 	hook := &Webhook{webhook.Receiver{URL: receiver.URL, Secret: connector.NewSecret(secret), HTTP: client}}
 	d := newDesk(t, Way{Name: "pager", Sender: hook})
 	hook.Now = d.now
-	d.holds = []condition.Condition{lost(1)}
+	d.holds = []health.Condition{lost(1)}
 	d.minutes(30)
 	if len(ids) != 3 || ids[0] != ids[2] || bodies[0] != bodies[2] {
 		t.Fatalf("the webhook came %d times: %q", len(ids), ids)

@@ -11,7 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"payersync/connector"
-	"payersync/connector/condition"
+	"payersync/connector/health"
 	smtp "payersync/connector/mail"
 	"payersync/connector/mail/mailtest"
 	"payersync/connector/outbox"
@@ -35,7 +35,7 @@ func sample() Message {
 	return Message{
 		ID: "MESSAGE1", Kind: KindAlarms, At: at, Installation: "test",
 		when: func(at time.Time) string { return at.Format(time.RFC3339) },
-		Begun: []Told{{Code: condition.RunFailed, Subject: "acme", Connection: "acme", Urgent: true, Since: at,
+		Begun: []Told{{Code: health.RunFailed, Subject: "acme", Connection: "acme", Urgent: true, Since: at,
 			Sentence: "The last run of acme did not come to its end.", Next: "Look at it."}},
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"payersync/connector"
-	"payersync/connector/condition"
+	"payersync/connector/health"
 	"payersync/state"
 )
 
@@ -40,7 +40,7 @@ type Message struct {
 
 // Told is a condition in a message.
 type Told struct {
-	Code       condition.Code   `json:"code"`
+	Code       health.Code      `json:"code"`
 	Subject    string           `json:"subject"`
 	Connection string           `json:"connection"`
 	Urgent     bool             `json:"urgent"`
@@ -100,7 +100,7 @@ func (t *Teller) told(w Way, it item, names map[state.RecordID]connector.Label) 
 		return connector.NameAccount(connector.OneLine(t.Clean(s, w.Names)), t.Account)
 	}
 	a := it.alarm
-	out := Told{Code: condition.Code(a.Code), Subject: clean(a.Subject), Connection: a.Connection, Urgent: a.Urgent,
+	out := Told{Code: health.Code(a.Code), Subject: clean(a.Subject), Connection: a.Connection, Urgent: a.Urgent,
 		Since: a.Since, OverAt: a.OverAt, Sentence: clean(a.Text)}
 	if c := it.holds; c != nil {
 		out.Code, out.Subject, out.Connection, out.Urgent = c.Code, clean(c.Subject), c.Connection, c.Urgent

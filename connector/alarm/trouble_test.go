@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"payersync/connector"
-	"payersync/connector/condition"
+	"payersync/connector/health"
 	smtp "payersync/connector/mail"
 	"payersync/connector/mail/mailtest"
 	"payersync/connector/outbox"
@@ -23,7 +23,7 @@ func TestWhenTheAnswerWasLostTheSameMailIsSentAgain(t *testing.T) {
 	box := newMailbox(t, smtp.NoTLS)
 	d := newDesk(t, box.named("office", Warning))
 	box.Fail(mailtest.AtAnswer, mailtest.ErrCut)
-	d.holds = []condition.Condition{failedRun("acme")}
+	d.holds = []health.Condition{failedRun("acme")}
 	d.tell()
 	d.start(d.teller.Ways...)
 	box.Fail(mailtest.AtAnswer, nil)
@@ -44,7 +44,7 @@ func TestAProcessThatDiesWhileItTellsLosesNothing(t *testing.T) {
 	for dies := 1; ; dies++ {
 		box := newMailbox(t, smtp.NoTLS)
 		d := newDesk(t, box.named("office", Warning))
-		d.holds = []condition.Condition{failedRun("acme"), lost(1)}
+		d.holds = []health.Condition{failedRun("acme"), lost(1)}
 		commits, died := 0, errors.New("the process died")
 		d.commits(func(done bool) error {
 			if !done {
@@ -78,11 +78,11 @@ func TestARecipientThatIsRefusedIsToldByTheOthers(t *testing.T) {
 	t.Parallel()
 	refused, other := newMailbox(t, smtp.NoTLS), newMailbox(t, smtp.NoTLS)
 	d := newDesk(t, refused.named("office", Warning), other.named("pager", Warning))
-	mine := []condition.Condition{failedRun("acme")}
-	d.teller.Look = func(ctx context.Context) ([]condition.Condition, error) {
-		found, err := condition.Look(ctx, d.ledger,
-			condition.Expected{Ways: []string{"office", "pager"},
-				Command: func(s connector.Step) string { return string(s.Do) + " " + s.Of }}, condition.WayFailed)
+	mine := []health.Condition{failedRun("acme")}
+	d.teller.Look = func(ctx context.Context) ([]health.Condition, error) {
+		found, err := health.Look(ctx, d.ledger,
+			health.Expected{Ways: []string{"office", "pager"},
+				Command: func(s connector.Step) string { return string(s.Do) + " " + s.Of }}, health.WayFailed)
 		return append(found, mine...), err
 	}
 	refused.Fail(mailtest.AtRcpt, mailtest.Refusal(550, "no such user"))
@@ -112,7 +112,7 @@ func TestTwoProcessesNeverBothTell(t *testing.T) {
 	t.Parallel()
 	box := newMailbox(t, smtp.NoTLS)
 	d := newDesk(t, box.named("office", Warning))
-	d.holds = []condition.Condition{failedRun("acme")}
+	d.holds = []health.Condition{failedRun("acme")}
 	second, err := state.Open(t.Context(), state.Options{Path: d.files.Path, KeyFile: d.files.KeyFile, Now: d.now})
 	if err != nil {
 		t.Fatal(err)
@@ -188,7 +188,7 @@ func TestWhatWasTakenAndNotNotedIsNotSentTwice(t *testing.T) {
 	t.Parallel()
 	box := newMailbox(t, smtp.NoTLS)
 	d := newDesk(t, box.named("office", Warning))
-	d.holds = []condition.Condition{failedRun("acme")}
+	d.holds = []health.Condition{failedRun("acme")}
 	commits := 0
 	d.commits(func(done bool) error {
 		if !done {

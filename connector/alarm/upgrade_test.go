@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"payersync/connector/condition"
+	"payersync/connector/health"
 	smtp "payersync/connector/mail"
 	"payersync/state"
 	"payersync/state/statetest"
@@ -22,8 +22,8 @@ import (
 // and settling, and then another. "urgent" had received the urgent ones. "digest" had received four in a
 // digest and one ahead of it. "down" had a frozen message, not accepted. Each way but "urgent" had a
 // condition waiting for its next digest.
-var conditionsAtTheUpgrade = []condition.Condition{failedRun("acme"), waits, lost(1),
-	{Code: condition.Attention, Subject: "email_malformed", Sentence: "2 records: an address.", Count: 2}}
+var conditionsAtTheUpgrade = []health.Condition{failedRun("acme"), waits, lost(1),
+	{Code: health.Attention, Subject: "email_malformed", Sentence: "2 records: an address.", Count: 2}}
 
 // openBefore opens the ledger of that version as a new process of this one does.
 func openBefore(t *testing.T, ways ...Way) *desk {

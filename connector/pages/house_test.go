@@ -21,7 +21,7 @@ import (
 	"payersync/connector/accounting/csvfile"
 	"payersync/connector/admin"
 	"payersync/connector/billing"
-	"payersync/connector/condition"
+	"payersync/connector/health"
 	"payersync/connector/pages"
 	"payersync/connector/reconcile"
 	"payersync/connector/sandbox"
@@ -111,7 +111,7 @@ func newHouseOf(t testing.TB, folder string, now func() time.Time, letters func(
 		Letters: h.letters, Guides: guidesOfTests, Systems: systemsOfTests, Design: true,
 		Standings: h.standings, Fetcher: h.fetcher,
 		Ledger: h.ledger, Lists: &admin.Lists{Ledger: h.ledger}, Connections: []string{sample},
-		Expected: func() condition.Expected { return condition.Expected{Webhooks: true, Command: written} }, Report: h.report,
+		Expected: func() health.Expected { return health.Expected{Webhooks: true, Command: written} }, Report: h.report,
 		Mandates: h.acts,
 		Attention: &admin.Attention{Ledger: h.ledger, Syncer: h.syncer,
 			Stored: func(context.Context, string) (syncer.Connection, error) { return h.conn, nil }},

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"payersync/connector/admin"
-	"payersync/connector/condition"
+	"payersync/connector/health"
 )
 
 // A user limited to connections sees the pages of an installation without any others. The limits apply once, here, not
@@ -87,7 +87,7 @@ func (c Config) only(names []string) Config {
 		return slices.Contains(names, of)
 	}
 	expected, jobs := c.Expected, c.Jobs
-	c.Expected = func() condition.Expected {
+	c.Expected = func() health.Expected {
 		e := expected()
 		has := e.Has
 		e.Has = func(name string) bool { return slices.Contains(names, name) && (has == nil || has(name)) }
@@ -121,11 +121,11 @@ func (c Config) only(names []string) Config {
 }
 
 // look returns the visible conditions: all of them, or those of the limited user's connections.
-func (p *Pages) look(ctx context.Context, codes ...condition.Code) ([]condition.Condition, error) {
-	found, err := condition.Look(ctx, p.cfg.Ledger, p.cfg.Expected(), codes...)
+func (p *Pages) look(ctx context.Context, codes ...health.Code) ([]health.Condition, error) {
+	found, err := health.Look(ctx, p.cfg.Ledger, p.cfg.Expected(), codes...)
 	if p.limited {
 		found = slices.DeleteFunc(found,
-			func(c condition.Condition) bool { return !slices.Contains(p.cfg.Connections, c.Connection) })
+			func(c health.Condition) bool { return !slices.Contains(p.cfg.Connections, c.Connection) })
 	}
 	return found, err
 }

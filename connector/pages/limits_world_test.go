@@ -18,7 +18,7 @@ import (
 	"payersync/connector/accounting/csvfile"
 	"payersync/connector/admin"
 	"payersync/connector/billing"
-	"payersync/connector/condition"
+	"payersync/connector/health"
 	"payersync/connector/pages"
 	"payersync/connector/syncer"
 	"payersync/mapping"
@@ -106,7 +106,7 @@ func (w *town) shown(edit ...func(*pages.Config)) *pages.Pages {
 	cfg := pages.Config{
 		Ledger: w.ledger, Connections: names, Standings: w.standings, Fetcher: w.fetcher, Report: w.report, Mandates: w.acts,
 		Rate:      5,
-		Expected:  func() condition.Expected { return condition.Expected{Webhooks: true} },
+		Expected:  func() health.Expected { return health.Expected{Webhooks: true} },
 		Attention: &admin.Attention{Ledger: w.ledger, Syncer: w.syncer, Stored: conn},
 		Matches: &admin.Matches{Ledger: w.ledger, Syncer: w.syncer, Connections: names, Ahead: ahead, Board: board,
 			Stored: conn},

@@ -20,7 +20,7 @@ import (
 	"payersync/configs"
 	"payersync/connector"
 	"payersync/connector/admin"
-	"payersync/connector/condition"
+	"payersync/connector/health"
 	"payersync/connector/pages"
 	"payersync/connector/readiness"
 	"payersync/internal/longtest"
@@ -274,12 +274,12 @@ func (h *house) sameReasons() {
 	ctx := h.t.Context()
 	funnel, numbers := must(h.ledger.Funnel(ctx))(h.t), must(h.ledger.NewCounter().Count(ctx))(h.t)
 	alerts := map[string]int{}
-	for _, c := range must(condition.Look(ctx, h.ledger, condition.Expected{}, condition.Attention,
-		condition.MandateCancelled, condition.MandateUnknown, condition.EventsUnclear))(h.t) {
+	for _, c := range must(health.Look(ctx, h.ledger, health.Expected{}, health.Attention,
+		health.MandateCancelled, health.MandateUnknown, health.EventsUnclear))(h.t) {
 		switch c.Code {
-		case condition.Attention:
+		case health.Attention:
 			alerts[c.Subject] = c.Count
-		case condition.EventsUnclear:
+		case health.EventsUnclear:
 			alerts[string(connector.ReasonEventNotUnderstood)] = c.Count
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/alexedwards/scs/v2"
 
 	"payersync/connector/admin"
-	"payersync/connector/condition"
+	"payersync/connector/health"
 	"payersync/state"
 )
 
@@ -22,10 +22,10 @@ type Config struct {
 	Ledger *state.Ledger
 	// its names stay in memory, so it outlives this Config
 	Lists       *admin.Lists
-	Connections []string                  // by name, in the order of the configuration
-	Expected    func() condition.Expected // the state expected by the configuration
-	Letters     *admin.Letters            // to payers; nil if payersync writes none
-	Mandates    *admin.Mandates           // acts on mandates; nil if nothing can be sent
+	Connections []string               // by name, in the order of the configuration
+	Expected    func() health.Expected // the state expected by the configuration
+	Letters     *admin.Letters         // to payers; nil if payersync writes none
+	Mandates    *admin.Mandates        // acts on mandates; nil if nothing can be sent
 	// how a connection's payers are explained; nil for not at all
 	Explain    func(context.Context, string) (admin.Explainer, error)
 	Deliveries *admin.Deliveries // acts on webhooks
@@ -101,7 +101,7 @@ func New(cfg Config) (*Pages, error) {
 		cfg.Fetcher = &admin.Fetcher{}
 	}
 	if cfg.Expected == nil {
-		cfg.Expected = func() condition.Expected { return condition.Expected{} }
+		cfg.Expected = func() health.Expected { return health.Expected{} }
 	}
 	if cfg.Explain == nil {
 		cfg.Explain = noExplainer

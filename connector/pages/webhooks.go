@@ -11,7 +11,7 @@ import (
 	"payersync/connector"
 	"payersync/connector/admin"
 	"payersync/connector/billing"
-	"payersync/connector/condition"
+	"payersync/connector/health"
 	"payersync/state"
 )
 
@@ -59,8 +59,8 @@ func (v *visit) webhooks() error {
 	if err != nil {
 		return err
 	}
-	warnings, err := v.pages.look(ctx, condition.WebhooksSilent, condition.SubscriptionChanged,
-		condition.RotationUnfinished, condition.EventsUnclear, condition.EventTypeUnknown)
+	warnings, err := v.pages.look(ctx, health.WebhooksSilent, health.SubscriptionChanged,
+		health.RotationUnfinished, health.EventsUnclear, health.EventTypeUnknown)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (v *visit) webhooks() error {
 		Newest       time.Time
 		Filters      []choice
 		Narrowed     bool
-		Warnings     []condition.Condition
+		Warnings     []health.Condition
 		Subscription *state.Subscription
 		ShownAt      time.Time
 		Pager        pager

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"payersync/connector/condition"
+	"payersync/connector/health"
 	"payersync/state"
 )
 
@@ -141,26 +141,26 @@ func (s *Server) inspect(ctx context.Context, now time.Time) (readiness, error) 
 
 // shown maps the conditions of degraded readiness to their names in the answer.
 var shown = []struct {
-	code     condition.Code
+	code     health.Code
 	subject  string // "" for any
 	degraded string
 }{
-	{condition.JobOverdue, "sweep", sweepOverdue},
-	{condition.RunFailed, "", runFailed},
-	{condition.MappingWrong, "", mappingWrong},
-	{condition.ConfigWrong, "", configWrong},
-	{condition.Standstill, "", standstill},
-	{condition.SubscriptionChanged, "", subscriptionChanged},
+	{health.JobOverdue, "sweep", sweepOverdue},
+	{health.RunFailed, "", runFailed},
+	{health.MappingWrong, "", mappingWrong},
+	{health.ConfigWrong, "", configWrong},
+	{health.Standstill, "", standstill},
+	{health.SubscriptionChanged, "", subscriptionChanged},
 }
 
 func (s *Server) inspectConditions(ctx context.Context, _ time.Time, ready *readiness) error {
-	var codes []condition.Code
+	var codes []health.Code
 	for _, d := range shown {
 		codes = append(codes, d.code)
 	}
-	found, err := condition.Look(ctx, s.cfg.Ledger, s.cfg.Expected, codes...)
+	found, err := health.Look(ctx, s.cfg.Ledger, s.cfg.Expected, codes...)
 	for _, d := range shown {
-		holds := slices.ContainsFunc(found, func(c condition.Condition) bool {
+		holds := slices.ContainsFunc(found, func(c health.Condition) bool {
 			return c.Code == d.code && (d.subject == "" || c.Subject == d.subject)
 		})
 		if never := slices.Contains(ready.Degraded, sweepNever); holds && !(never && d.degraded == sweepOverdue) {

@@ -35,7 +35,7 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/billing"
-	"payersync/connector/condition"
+	"payersync/connector/health"
 	"payersync/connector/worker"
 	"payersync/state"
 )
@@ -70,8 +70,8 @@ type Config struct {
 	StopReport func(StopEvent)
 	// is told of every request to the webhook, by several goroutines at once; nil for nobody
 	Report   func(Event)
-	Now      func() time.Time   // the clock of signature tolerances and ages; nil means the system's
-	Expected condition.Expected // the expectations for readiness; by default an hourly sweep
+	Now      func() time.Time // the clock of signature tolerances and ages; nil means the system's
+	Expected health.Expected  // the expectations for readiness; by default an hourly sweep
 }
 
 // Keys are the keys for checking a delivery.

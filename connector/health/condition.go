@@ -1,4 +1,4 @@
-// Package condition finds the problems of an installation, since when, and the next step. It computes them from the
+// Package health finds the problems of an installation, since when, and the next step. It computes them from the
 // ledger and the expectations of the configuration, sends no requests, and stores nothing. Status and alarms show its
 // result, and readiness a part safe for strangers, so they always agree.
 //
@@ -8,7 +8,7 @@
 //
 // A condition is identified by its code and its subject. Package alarm decides its recipients and times; the callers
 // decide its display.
-package condition
+package health
 
 import (
 	"cmp"

@@ -1,4 +1,4 @@
-package condition
+package health
 
 import (
 	"context"
