@@ -48,7 +48,7 @@ var arrows = []arrow{
 	{"connector/letters/templates", "connector connector/letters connector/mail mapping/strict", ""},
 	{"connector/mail", "connector", ""},
 	{"connector/mail/mailtest", "connector connector/mail", ""},
-	{"connector/match", "connector connector/sheet", ""},
+	{"connector/match", "connector connector/safecsv", ""},
 	{"connector/heap", "", ""},
 	{"connector/metrics", "connector connector/reconcile connector/server connector/transport state", "state/statetest"},
 	{"connector/outbox", "connector connector/mail connector/webhook state", ""},
@@ -57,11 +57,11 @@ var arrows = []arrow{
 	{"connector/queue", "connector connector/worker", "state/statetest"},
 	{"connector/reconcile", "connector state", "connector/billing connector/protocol connector/transport state/statetest"},
 	{"connector/letters/bounce", "connector/mail", ""},
-	{"connector/admin", "connector connector/letters/bounce connector/sheet mapping mapping/propose state connector/match connector/readiness connector/syncer connector/reconcile mapping/strict state/files connector/letters connector/health connector/outbox connector/writeback", "connector/accounting connector/billing connector/sandbox connector/transport state/statetest"},
-	{"connector/pages", "connector connector/match connector/billing connector/health connector/letters connector/admin connector/reconcile connector/sheet connector/readiness connector/syncer connector/writeback mapping state mapping/strict", "configs connector/accounting connector/accounting/csvfile connector/billing connector/sandbox connector/transport state/statetest connector/letters/templates connector/mail connector/mail/mailtest"},
+	{"connector/admin", "connector connector/letters/bounce connector/safecsv mapping mapping/propose state connector/match connector/readiness connector/syncer connector/reconcile mapping/strict state/files connector/letters connector/health connector/outbox connector/writeback", "connector/accounting connector/billing connector/sandbox connector/transport state/statetest"},
+	{"connector/pages", "connector connector/match connector/billing connector/health connector/letters connector/admin connector/reconcile connector/safecsv connector/readiness connector/syncer connector/writeback mapping state mapping/strict", "configs connector/accounting connector/accounting/csvfile connector/billing connector/sandbox connector/transport state/statetest connector/letters/templates connector/mail connector/mail/mailtest"},
 	{"connector/sandbox", "connector connector/sandbox/catcher", ""},
 	{"connector/sandbox/catcher", "", ""},
-	{"connector/sheet", "connector", ""},
+	{"connector/safecsv", "connector", ""},
 	{"connector/readiness", "connector state", ""},
 	{"connector/server", "connector state mapping connector/reconcile connector/billing connector/health connector/worker", "connector/transport state/statetest"},
 	{"connector/simulation", "*", ""},
@@ -91,7 +91,7 @@ var arrows = []arrow{
 	{"cmd/payersync/internal/session",
 		"cmd/payersync/internal/config cmd/payersync/internal/show cmd/payersync/internal/usage connector connector/accounting " +
 			"connector/billing connector/credentials connector/metrics connector/reconcile connector/syncer connector/transport connector/writeback mapping mapping/strict state", ""},
-	{"cmd/payersync/internal/show", "cmd/payersync/internal/usage connector connector/sheet connector/syncer", ""},
+	{"cmd/payersync/internal/show", "cmd/payersync/internal/usage connector connector/safecsv connector/syncer", ""},
 	{"cmd/payersync", "*", ""},
 }
 

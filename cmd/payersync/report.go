@@ -17,7 +17,7 @@ import (
 	"payersync/connector"
 	"payersync/connector/admin"
 	"payersync/connector/readiness"
-	"payersync/connector/sheet"
+	"payersync/connector/safecsv"
 	"payersync/state"
 )
 
@@ -226,7 +226,7 @@ func listOf[T any](out *show.List, key string, all []T) {
 }
 
 func (a *app) reportCSV(ctx context.Context, s *session.Session, r *reporting) (admin.Report, error) {
-	out := sheet.New(a.Out, ',')
+	out := safecsv.New(a.Out, ',')
 	if err := out.Row(admin.ReportHeader); err != nil {
 		return admin.Report{}, err
 	}

@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 
 	"payersync/connector"
-	"payersync/connector/sheet"
+	"payersync/connector/safecsv"
 )
 
 // Decision is a person's entry beside a pair.
@@ -149,14 +149,14 @@ var safeNumber = regexp.MustCompile(`^(0|[1-9][0-9]{0,14})$`)
 // date, such as 00123, 1E5, +49 30 1234. A text with the guard at its beginning gets a second one, so each
 // comes back as it was.
 func guarded(s string) string {
-	if sheet.IsFormula(s) || strings.HasPrefix(s, sheet.Guard) || s != "" &&
+	if safecsv.IsFormula(s) || strings.HasPrefix(s, safecsv.Guard) || s != "" &&
 		strings.ContainsRune(".,0123456789", rune(s[0])) && !safeNumber.MatchString(s) {
-		return sheet.Guard + s
+		return safecsv.Guard + s
 	}
 	return s
 }
 
-func unguarded(s string) string { return strings.TrimPrefix(s, sheet.Guard) }
+func unguarded(s string) string { return strings.TrimPrefix(s, safecsv.Guard) }
 
 // WriteCSV writes a review list in UTF-8 with CRLF and a header row. The comma is ',' or ';'. With ';' a byte
 // order mark comes first: spreadsheets of countries with a decimal comma open this form directly.
@@ -183,7 +183,7 @@ func WriteCSV(w io.Writer, rows []Row, comma rune) error {
 			if c.name != "record_id" && c.name != "customer_id" {
 				s = shown(s)
 			}
-			cells = append(cells, guarded(sheet.Text(s)))
+			cells = append(cells, guarded(safecsv.Text(s)))
 		}
 		_ = out.Write(cells)
 	}
@@ -194,7 +194,7 @@ func WriteCSV(w io.Writer, rows []Row, comma rune) error {
 // writable reports ids that would come back changed.
 func (r Row) writable() error {
 	for _, id := range []string{r.Record, r.Customer} {
-		if id == "" || !utf8.ValidString(id) || sheet.Text(id) != id {
+		if id == "" || !utf8.ValidString(id) || safecsv.Text(id) != id {
 			return fmt.Errorf("the id %s cannot stand in a CSV file", quoted(id))
 		}
 	}
@@ -243,7 +243,7 @@ func (s Sheet) Differing(row int, ours, theirs Side) (names []string) {
 	was, now := s.Rows[row], Row{Ours: ours, Theirs: theirs}
 	for _, c := range s.header {
 		if c != nil && c.ofSide() &&
-			strings.TrimSpace(sheet.Text(c.get(&was))) != strings.TrimSpace(sheet.Text(c.get(&now))) {
+			strings.TrimSpace(safecsv.Text(c.get(&was))) != strings.TrimSpace(safecsv.Text(c.get(&now))) {
 			names = append(names, c.name)
 		}
 	}

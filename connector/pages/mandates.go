@@ -14,7 +14,7 @@ import (
 	"payersync/connector/admin"
 	"payersync/connector/letters"
 	"payersync/connector/readiness"
-	"payersync/connector/sheet"
+	"payersync/connector/safecsv"
 	"payersync/state"
 )
 
@@ -219,12 +219,12 @@ func (v *visit) handOver() error {
 // download answers with a file for a spreadsheet, made whole before its first byte leaves.
 func (v *visit) download(name string, header []string, rows [][]string) error {
 	var file bytes.Buffer
-	file.WriteString(sheet.Mark)
+	file.WriteString(safecsv.Mark)
 	separator := ','
 	if v.filled("separator") == "semicolon" {
-		separator = sheet.Semicolon
+		separator = safecsv.Semicolon
 	}
-	out := sheet.New(&file, separator)
+	out := safecsv.New(&file, separator)
 	err := out.Row(header)
 	for _, row := range rows {
 		err = errors.Join(err, out.Row(row))

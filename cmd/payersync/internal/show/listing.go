@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"payersync/connector/sheet"
+	"payersync/connector/safecsv"
 )
 
 // Column is one column of a Listing.
@@ -26,7 +26,7 @@ type Listing[T any] struct {
 	Paged   bool     // a table is written page by page, so that it is never in memory as a whole
 
 	console *Console
-	csv     *sheet.Writer
+	csv     *safecsv.Writer
 	table   PagedTable
 	rows    []T // of a table that is written at the end
 	any     bool
@@ -84,7 +84,7 @@ func (l *Listing[T]) End() error {
 func (l *Listing[T]) writeCSV(rows []T) error {
 	columns := slices.DeleteFunc(slices.Clone(l.Columns), func(c Column[T]) bool { return c.Name == "" })
 	if l.csv == nil {
-		l.csv = sheet.New(l.console.Out, ',')
+		l.csv = safecsv.New(l.console.Out, ',')
 		if err := l.csv.Row(textsOf(columns, func(c Column[T]) string { return c.Name })); err != nil {
 			return err
 		}

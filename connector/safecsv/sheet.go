@@ -1,6 +1,6 @@
-// Package sheet writes CSV for spreadsheets. It decides the content of cells: opening the file runs no
+// Package safecsv writes CSV for spreadsheets. It decides the content of cells: opening the file runs no
 // formula, and printing it on a terminal obeys nothing and turns no text around.
-package sheet
+package safecsv
 
 import (
 	"encoding/csv"

@@ -1,4 +1,4 @@
-package sheet_test
+package safecsv_test
 
 import (
 	"bytes"
@@ -7,16 +7,16 @@ import (
 	"testing"
 	"unicode"
 
-	"payersync/connector/sheet"
+	"payersync/connector/safecsv"
 )
 
 // covers F52
 func TestACellThatWouldBeAFormulaIsAText(t *testing.T) {
 	t.Parallel()
 	cells := []string{"=1+1", "+44 20", "-1", "@SUM(A1)", "＝cmd", "＋1", "－1", "＠x", "  =1+1", "A;1", "Łódź 'quoted'", ""}
-	for _, separator := range []rune{',', sheet.Semicolon} {
+	for _, separator := range []rune{',', safecsv.Semicolon} {
 		var out bytes.Buffer
-		w := sheet.New(&out, separator)
+		w := safecsv.New(&out, separator)
 		if err := w.Row(cells); err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +46,7 @@ func TestACellHoldsNothingThatATerminalObeysOrThatTurnsText(t *testing.T) {
 	for r := range rune(0x2100) {
 		all.WriteRune(r)
 	}
-	for _, r := range sheet.Cell(all.String()) {
+	for _, r := range safecsv.Cell(all.String()) {
 		if unicode.IsControl(r) || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r == 0x200e || r == 0x200f ||
 			r == 0x061c {
 			t.Errorf("a cell holds %U", r)
@@ -57,7 +57,7 @@ func TestACellHoldsNothingThatATerminalObeysOrThatTurnsText(t *testing.T) {
 		"\t=1+1": "' =1+1", "\n-1": "' -1", "\x00@x": "\ufffd@x",
 		"👩‍🍳 عمر": "👩‍🍳 عمر", "\u2067a\u2069\u200eb\u009b": "\ufffda\ufffd\ufffdb\ufffd",
 	} {
-		if got := sheet.Cell(text); got != want {
+		if got := safecsv.Cell(text); got != want {
 			t.Errorf("%q came to be %q, want %q", text, got, want)
 		}
 	}
