@@ -190,36 +190,40 @@ You cannot undo this. The command asks for the account's name; --confirm NAME an
 		Example: "  payersync accounts erase acme --reason 'the contract ended'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			server, err := a.node.open()
-			if err != nil {
-				return err
-			}
-			if _, err := server.Account(cmd.Context(), args[0]); err != nil {
-				return err
-			}
-			if !cmd.Flags().Changed("confirm") {
-				if why := a.Unasked(); why != "" {
-					return usage.Errorf("cannot erase account %s without its name said twice, so nothing was done: %s; add --confirm %[1]s", args[0], why)
-				}
-				if confirm, err = a.Fills(cmd.Context(), "Which account do you want to erase for good?", "none"); err != nil {
-					return err
-				}
-			}
-			if confirm != args[0] {
-				return usage.Errorf("cannot erase account %s: %q is another name, so nothing was done; say the same twice", args[0],
-					confirm)
-			}
-			i, err := server.Erase(cmd.Context(), args[0], state.Entry{Actor: actor(), Reason: reason})
-			if err != nil {
-				return err
-			}
-			a.Say("Account %s is erased. Restart running nodes: they keep its open data until then.", i.Name)
-			return a.Result(rowOfAccount(i))
+			return a.runAccountsErase(cmd, args, reason, confirm)
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
 	c.Flags().StringVar(&confirm, "confirm", "", "the account's `NAME` once more, if no terminal can ask")
 	return c
+}
+
+func (a *app) runAccountsErase(cmd *cobra.Command, args []string, reason, confirm string) error {
+	server, err := a.node.open()
+	if err != nil {
+		return err
+	}
+	if _, err := server.Account(cmd.Context(), args[0]); err != nil {
+		return err
+	}
+	if !cmd.Flags().Changed("confirm") {
+		if why := a.Unasked(); why != "" {
+			return usage.Errorf("cannot erase account %s without its name said twice, so nothing was done: %s; add --confirm %[1]s", args[0], why)
+		}
+		if confirm, err = a.Fills(cmd.Context(), "Which account do you want to erase for good?", "none"); err != nil {
+			return err
+		}
+	}
+	if confirm != args[0] {
+		return usage.Errorf("cannot erase account %s: %q is another name, so nothing was done; say the same twice", args[0],
+			confirm)
+	}
+	i, err := server.Erase(cmd.Context(), args[0], state.Entry{Actor: actor(), Reason: reason})
+	if err != nil {
+		return err
+	}
+	a.Say("Account %s is erased. Restart running nodes: they keep its open data until then.", i.Name)
+	return a.Result(rowOfAccount(i))
 }
 
 // keyReport is the output of `accounts key --output json`.
@@ -239,26 +243,30 @@ account: remove the file after use.`,
 		Example: "  payersync accounts key acme --to payersync.key --reason 'acme goes its own way'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if to == "" {
-				return usage.Errorf("name the file to write: --to FILE")
-			}
-			if _, err := os.Lstat(to); err == nil {
-				return usage.Errorf("cannot write the key of %s: %s is there already; name a new file", args[0], to)
-			}
-			server, err := a.node.open()
-			if err != nil {
-				return err
-			}
-			if err := server.SaveKey(cmd.Context(), args[0], to, state.Entry{Actor: actor(), Reason: reason}); err != nil {
-				return err
-			}
-			a.Say("The key of account %s is in %s.", args[0], to)
-			return a.Result(keyReport{args[0], to})
+			return a.runAccountsKey(cmd.Context(), args, to, reason)
 		},
 	}
 	c.Flags().StringVar(&to, "to", "", "the `FILE` to write")
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
 	return c
+}
+
+func (a *app) runAccountsKey(ctx context.Context, args []string, to, reason string) error {
+	if to == "" {
+		return usage.Errorf("name the file to write: --to FILE")
+	}
+	if _, err := os.Lstat(to); err == nil {
+		return usage.Errorf("cannot write the key of %s: %s is there already; name a new file", args[0], to)
+	}
+	server, err := a.node.open()
+	if err != nil {
+		return err
+	}
+	if err := server.SaveKey(ctx, args[0], to, state.Entry{Actor: actor(), Reason: reason}); err != nil {
+		return err
+	}
+	a.Say("The key of account %s is in %s.", args[0], to)
+	return a.Result(keyReport{args[0], to})
 }
 
 // rewrapReport is the output of `accounts key --rewrap --output json`.
@@ -279,38 +287,40 @@ database: only that key opens their accounts.
 
 A key is 32 random bytes in base64, in a file readable only by you.`,
 		Example: "  (umask 077; openssl rand -base64 32 > kek.new)\n  payersync accounts key --rewrap --new-key kek.new",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if file == "" {
-				return usage.Errorf("name the file with the new key: --new-key FILE")
-			}
-			server, err := a.node.open()
-			if err != nil {
-				return err
-			}
-			key, err := config.ReadKey(file)
-			if err != nil {
-				return err
-			}
-			sure, err := a.Confirms(cmd.Context(), yes,
-				"cannot wrap the keys of accounts anew without a yes, so nothing was done",
-				"Shall the keys of all accounts be wrapped with that of "+file+"?")
-			if err != nil {
-				return err
-			}
-			r := rewrapReport{Done: sure}
-			if !sure {
-				a.Say("Nothing was done.")
-				return a.Result(r)
-			}
-			if r.Accounts, err = server.Rewrap(cmd.Context(), key); err != nil {
-				return err
-			}
-			a.Say("The keys of %s are wrapped anew. Name %s in ledger.key_encryption_key of every node, and start them again.",
-				connector.Plural(r.Accounts, "account"), file)
-			return a.Result(r)
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runAccountsRewrap(cmd.Context(), file, yes) },
 	}
 	c.Flags().StringVar(&file, "new-key", "", "the `FILE` with the new key")
 	c.Flags().BoolVar(&yes, "yes", false, "ask no question")
 	return c
+}
+
+func (a *app) runAccountsRewrap(ctx context.Context, file string, yes bool) error {
+	if file == "" {
+		return usage.Errorf("name the file with the new key: --new-key FILE")
+	}
+	server, err := a.node.open()
+	if err != nil {
+		return err
+	}
+	key, err := config.ReadKey(file)
+	if err != nil {
+		return err
+	}
+	sure, err := a.Confirms(ctx, yes,
+		"cannot wrap the keys of accounts anew without a yes, so nothing was done",
+		"Shall the keys of all accounts be wrapped with that of "+file+"?")
+	if err != nil {
+		return err
+	}
+	r := rewrapReport{Done: sure}
+	if !sure {
+		a.Say("Nothing was done.")
+		return a.Result(r)
+	}
+	if r.Accounts, err = server.Rewrap(ctx, key); err != nil {
+		return err
+	}
+	a.Say("The keys of %s are wrapped anew. Name %s in ledger.key_encryption_key of every node, and start them again.",
+		connector.Plural(r.Accounts, "account"), file)
+	return a.Result(r)
 }

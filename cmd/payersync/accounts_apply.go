@@ -47,20 +47,24 @@ ledger file. Every other account gets a new key.`,
 		Example: "  payersync accounts apply ./accounts\n  payersync accounts apply ./accounts/acme --key-file payersync.key\n  payersync accounts apply ./accounts/acme --yes --reason 'new mapping'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var key []byte
-			if keyFile != "" {
-				var err error
-				if key, err = state.ReadKey(keyFile); err != nil {
-					return err
-				}
-			}
-			return a.applyAccounts(cmd.Context(), args[0], key, state.Entry{Actor: actor(), Reason: reason}, yes)
+			return a.runAccountsApply(cmd.Context(), args, reason, keyFile, yes)
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
 	c.Flags().StringVar(&keyFile, "key-file", "", "the `FILE` with the key of a copied ledger; for one account")
 	c.Flags().BoolVar(&yes, "yes", false, "ask no question")
 	return c
+}
+
+func (a *app) runAccountsApply(ctx context.Context, args []string, reason, keyFile string, yes bool) error {
+	var key []byte
+	if keyFile != "" {
+		var err error
+		if key, err = state.ReadKey(keyFile); err != nil {
+			return err
+		}
+	}
+	return a.applyAccounts(ctx, args[0], key, state.Entry{Actor: actor(), Reason: reason}, yes)
 }
 
 // accountFileChange is the change of an account's file.

@@ -66,50 +66,7 @@ without signing links; add --only link for these.`,
   payersync plan approve 12 --except name --except people.email
   payersync sync`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			for _, kind := range part.only {
-				if err := oneOf("only", kind, connector.ActionCreate, connector.ActionAdopt, connector.ActionUpdate,
-					connector.ActionLink); err != nil {
-					return err
-				}
-			}
-			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
-				found, err := s.Ledger.FindPlan(cmd.Context(), args[0])
-				plan := admin.PlanProgress{Plan: found}
-				if err == nil {
-					plan, err = admin.PlanOf(cmd.Context(), s.Ledger, found)
-				}
-				switch {
-				case err != nil:
-				case part.whole():
-					err = admin.Approve(cmd.Context(), s.Ledger, plan, approverOf(s))
-				default:
-					err = a.approvePart(cmd.Context(), s, plan, part)
-				}
-				if err != nil || !part.whole() {
-					return notApproved(err, args[0], plan.ID)
-				}
-				if plan.Plan, err = s.Ledger.FindPlan(cmd.Context(), fmt.Sprint(plan.ID)); err != nil {
-					return err
-				}
-				if a.JSON() {
-					return show.JSON(a.Out, plan.Plan)
-				}
-				if plan.WaitsForDecision() {
-					_, err = fmt.Fprintf(a.Out,
-						"Plan %d is approved but for its new customers: %s.\n%s\nThe next sync sends the others: payersync sync %s\n",
-						plan.ID, summary(plan.Plan), limitsText(&plan.Plan), plan.Connection)
-					return err
-				}
-				does := "sends it"
-				if plan.Missing > 0 {
-					does = "goes on without them"
-				}
-				_, err = fmt.Fprintf(a.Out, "Plan %d is approved: %s.\nThe next sync %s: payersync sync %s\n", plan.ID,
-					summary(plan.Plan), does, plan.Connection)
-				return err
-			})
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.runApprove(cmd.Context(), args, part) },
 	}
 	c.Flags().StringArrayVar(&part.only, "only", nil,
 		"approve only changes of this kind: create, adopt, update or link; may be repeated")
@@ -118,6 +75,51 @@ without signing links; add --only link for these.`,
 	c.Flags().StringArrayVar(&part.except, "except", nil,
 		"leave out changes to this `FIELD` of existing customers, such as name or people.email; may be repeated")
 	return c
+}
+
+func (a *app) runApprove(ctx context.Context, args []string, part planPart) error {
+	for _, kind := range part.only {
+		if err := oneOf("only", kind, connector.ActionCreate, connector.ActionAdopt, connector.ActionUpdate,
+			connector.ActionLink); err != nil {
+			return err
+		}
+	}
+	return a.with(ctx, a.openLedger, func(s *session.Session) error {
+		found, err := s.Ledger.FindPlan(ctx, args[0])
+		plan := admin.PlanProgress{Plan: found}
+		if err == nil {
+			plan, err = admin.PlanOf(ctx, s.Ledger, found)
+		}
+		switch {
+		case err != nil:
+		case part.whole():
+			err = admin.Approve(ctx, s.Ledger, plan, approverOf(s))
+		default:
+			err = a.approvePart(ctx, s, plan, part)
+		}
+		if err != nil || !part.whole() {
+			return notApproved(err, args[0], plan.ID)
+		}
+		if plan.Plan, err = s.Ledger.FindPlan(ctx, fmt.Sprint(plan.ID)); err != nil {
+			return err
+		}
+		if a.JSON() {
+			return show.JSON(a.Out, plan.Plan)
+		}
+		if plan.WaitsForDecision() {
+			_, err = fmt.Fprintf(a.Out,
+				"Plan %d is approved but for its new customers: %s.\n%s\nThe next sync sends the others: payersync sync %s\n",
+				plan.ID, summary(plan.Plan), limitsText(&plan.Plan), plan.Connection)
+			return err
+		}
+		does := "sends it"
+		if plan.Missing > 0 {
+			does = "goes on without them"
+		}
+		_, err = fmt.Fprintf(a.Out, "Plan %d is approved: %s.\nThe next sync %s: payersync sync %s\n", plan.ID,
+			summary(plan.Plan), does, plan.Connection)
+		return err
+	})
 }
 
 // notApproved says why a requested plan was not approved, and the next step; nil for nil.

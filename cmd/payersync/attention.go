@@ -43,24 +43,7 @@ findings about mandates. Each has a name, a time and a reason.
 Findings postponed on the pages do not appear until their time comes. --later lists
 them, with date, name and reason.`,
 		Example: "  payersync attention list --reason email_malformed --output json\n  payersync attention list --closed\n  payersync attention list --later",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if closed && later {
-				return usage.Errorf("--closed and --later are two lists; ask for one of them")
-			}
-			if closed && f.State != "" {
-				return usage.Errorf("--closed lists decisions of people, which have no reason code; omit --reason")
-			}
-			return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
-				f.Limit, f.PutOff, f.Alone = a.limitOf(cmd), state.NotPutOff, true
-				if later {
-					f.PutOff = state.OnlyPutOff
-				}
-				if closed {
-					return a.listClosed(cmd.Context(), s, f)
-				}
-				return a.listAttention(cmd.Context(), s, f)
-			})
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runAttentionList(cmd, f, closed, later) },
 	}
 	c.Flags().StringVar(&f.Connection, "connection", "", "only this connection")
 	c.Flags().StringVar(&f.State, "reason", "", "only this reason code")
@@ -68,6 +51,25 @@ them, with date, name and reason.`,
 	c.Flags().BoolVar(&later, "later", false, "the postponed findings")
 	limitFlag(c)
 	return asCSV(c)
+}
+
+func (a *app) runAttentionList(cmd *cobra.Command, f state.Filter, closed, later bool) error {
+	if closed && later {
+		return usage.Errorf("--closed and --later are two lists; ask for one of them")
+	}
+	if closed && f.State != "" {
+		return usage.Errorf("--closed lists decisions of people, which have no reason code; omit --reason")
+	}
+	return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
+		f.Limit, f.PutOff, f.Alone = a.limitOf(cmd), state.NotPutOff, true
+		if later {
+			f.PutOff = state.OnlyPutOff
+		}
+		if closed {
+			return a.listClosed(cmd.Context(), s, f)
+		}
+		return a.listAttention(cmd.Context(), s, f)
+	})
 }
 
 // attentionRow is a finding in `attention list --output json`; its keys are public. Tables and CSV also have the name.
@@ -174,31 +176,35 @@ keeps within the limits. The audit log keeps your name and your note.`,
 		Example: "  payersync attention retry C0001 && payersync sync\n  payersync attention retry --reason rejected && payersync sync",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if (len(args) == 1) == (reason != "") {
-				return usage.Errorf("name one record, or a reason: payersync attention retry C0001, or payersync attention retry --reason rejected")
-			}
-			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
-				if err := errors.Join(s.Config.Has(connection), oneOf("reason", reason, reasons()...)); err != nil {
-					return err
-				}
-				if reason != "" {
-					return a.retryReason(cmd.Context(), s, state.Filter{Connection: connection, State: reason}, note)
-				}
-				names, err := s.Config.Named(nil)
-				if connection != "" {
-					names, err = s.Config.Named([]string{connection})
-				}
-				if err != nil {
-					return err
-				}
-				return a.retry(cmd.Context(), s, names, args[0], note)
-			})
+			return a.runAttentionRetry(cmd.Context(), args, connection, reason, note)
 		},
 	}
 	c.Flags().StringVar(&connection, "connection", "", "the records' connection; the default is all connections")
 	c.Flags().StringVar(&reason, "reason", "", "every record that needs attention for this reason code")
 	c.Flags().StringVar(&note, "note", "", "why, for the audit log")
 	return c
+}
+
+func (a *app) runAttentionRetry(ctx context.Context, args []string, connection, reason, note string) error {
+	if (len(args) == 1) == (reason != "") {
+		return usage.Errorf("name one record, or a reason: payersync attention retry C0001, or payersync attention retry --reason rejected")
+	}
+	return a.with(ctx, a.openLedger, func(s *session.Session) error {
+		if err := errors.Join(s.Config.Has(connection), oneOf("reason", reason, reasons()...)); err != nil {
+			return err
+		}
+		if reason != "" {
+			return a.retryReason(ctx, s, state.Filter{Connection: connection, State: reason}, note)
+		}
+		names, err := s.Config.Named(nil)
+		if connection != "" {
+			names, err = s.Config.Named([]string{connection})
+		}
+		if err != nil {
+			return err
+		}
+		return a.retry(ctx, s, names, args[0], note)
+	})
 }
 
 // attentionOf returns the acts on findings about records.

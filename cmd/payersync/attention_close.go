@@ -137,29 +137,31 @@ the reason. payersync attention list --closed shows closed findings. With
 them. To connect a record never, use payersync attention close --give-up. Other findings end
 when you correct their cause: payersync attention show names the ways.`,
 		Example: "  payersync attention close C0002 C0003 --reason 'they pay until March'\n  payersync attention close --reason-code mandate_cancelled --reason 'they pay by card now'",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := w.check(args, "close", closable()); err != nil {
-				return err
-			}
-			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
-				if slices.Equal(args, []string{admin.Subscription}) {
-					return a.closeSubscription(cmd.Context(), s, w.reason)
-				}
-				found, sure, err := a.records(cmd.Context(), s, w, args, "close")
-				if err != nil || !sure {
-					return err
-				}
-				for _, id := range found {
-					if err := a.closeOne(cmd.Context(), s, id, w.reason); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-		},
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.runAttentionClose(cmd.Context(), args, w) },
 	}
 	w.flags(c)
 	return c
+}
+
+func (a *app) runAttentionClose(ctx context.Context, args []string, w lastWord) error {
+	if err := w.check(args, "close", closable()); err != nil {
+		return err
+	}
+	return a.with(ctx, a.openLedger, func(s *session.Session) error {
+		if slices.Equal(args, []string{admin.Subscription}) {
+			return a.closeSubscription(ctx, s, w.reason)
+		}
+		found, sure, err := a.records(ctx, s, w, args, "close")
+		if err != nil || !sure {
+			return err
+		}
+		for _, id := range found {
+			if err := a.closeOne(ctx, s, id, w.reason); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // closable are the reasons that a decision on a payer ends.
@@ -225,34 +227,38 @@ the records. With --reason-code the command lists all findings with that code an
 before it gives their records up.`,
 		Example: "  payersync attention close --give-up C0003 --reason 'a test record'\n  payersync attention close --give-up --reason-code email_malformed --reason 'they pay in cash'\n  payersync attention close --give-up C0003 --undo --reason 'it pays after all'",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name := "give-up"
-			if undo {
-				name += " --undo"
-			}
-			if err := w.check(args, name, givenUpFor()); err != nil {
-				return err
-			}
-			if undo && w.code != "" && w.code != string(connector.ReasonGivenUpChanged) {
-				return usage.Errorf("with --undo the reason code is %s: the one of records given up",
-					connector.ReasonGivenUpChanged)
-			}
-			return a.with(cmd.Context(), a.mappingSession, func(s *session.Session) error {
-				does := "give up"
-				if undo {
-					does = "take up again"
-				}
-				found, sure, err := a.records(cmd.Context(), s, w, args, does)
-				if err != nil || !sure {
-					return err
-				}
-				return connector.Each(found,
-					func(id state.RecordID) error { return a.giveUp(cmd.Context(), s, id, undo, w.reason) })
-			})
+			return a.runAttentionGiveUp(cmd.Context(), args, w, undo)
 		},
 	}
 	w.flags(c)
 	c.Flags().BoolVar(&undo, "undo", false, "take the word back: the next sync decides on the record again")
 	return c
+}
+
+func (a *app) runAttentionGiveUp(ctx context.Context, args []string, w lastWord, undo bool) error {
+	name := "give-up"
+	if undo {
+		name += " --undo"
+	}
+	if err := w.check(args, name, givenUpFor()); err != nil {
+		return err
+	}
+	if undo && w.code != "" && w.code != string(connector.ReasonGivenUpChanged) {
+		return usage.Errorf("with --undo the reason code is %s: the one of records given up",
+			connector.ReasonGivenUpChanged)
+	}
+	return a.with(ctx, a.mappingSession, func(s *session.Session) error {
+		does := "give up"
+		if undo {
+			does = "take up again"
+		}
+		found, sure, err := a.records(ctx, s, w, args, does)
+		if err != nil || !sure {
+			return err
+		}
+		return connector.Each(found,
+			func(id state.RecordID) error { return a.giveUp(ctx, s, id, undo, w.reason) })
+	})
 }
 
 // givenUpFor are the reasons that giving a record up ends.

@@ -25,34 +25,36 @@ in the ledger, and every way to resolve the finding: the command to type, and it
 effect. It reads the ledger, and sends nothing.`,
 		Example: "  payersync attention show C0001\n  payersync attention show webhooks --output json",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.with(cmd.Context(), a.mappingSession, func(s *session.Session) error {
-				if err := s.Config.Has(connection); err != nil {
-					return err
-				}
-				matters, err := a.mattersOf(cmd.Context(), s, args[0], connection)
-				if err != nil {
-					return err
-				}
-				for i, m := range matters {
-					m := withCommands(cmd.Root(), m, len(matters) > 1)
-					if a.JSON() {
-						if err := show.JSON(a.Out, m); err != nil {
-							return err
-						}
-						continue
-					}
-					if i > 0 {
-						fmt.Fprintln(a.Out)
-					}
-					a.printMatter(m)
-				}
-				return nil
-			})
-		},
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.runAttentionShow(cmd, args, connection) },
 	}
 	c.Flags().StringVar(&connection, "connection", "", "the record's connection; the default is all connections")
 	return c
+}
+
+func (a *app) runAttentionShow(cmd *cobra.Command, args []string, connection string) error {
+	return a.with(cmd.Context(), a.mappingSession, func(s *session.Session) error {
+		if err := s.Config.Has(connection); err != nil {
+			return err
+		}
+		matters, err := a.mattersOf(cmd.Context(), s, args[0], connection)
+		if err != nil {
+			return err
+		}
+		for i, m := range matters {
+			m := withCommands(cmd.Root(), m, len(matters) > 1)
+			if a.JSON() {
+				if err := show.JSON(a.Out, m); err != nil {
+					return err
+				}
+				continue
+			}
+			if i > 0 {
+				fmt.Fprintln(a.Out)
+			}
+			a.printMatter(m)
+		}
+		return nil
+	})
 }
 
 // mattersOf returns the findings about the id.

@@ -33,21 +33,23 @@ changes nothing. payersync ledger verify checks the lines for alterations.`,
 		Example: `  payersync audit
   payersync audit --who anna --since 30d
   payersync audit --act "approve plan" --output csv > approvals.csv`,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if f.since, err = moment("since", since, a.now()); err != nil {
-				return err
-			}
-			f.Limit = a.limitOf(cmd)
-			return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
-				return a.listAudit(cmd.Context(), s, f)
-			})
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runAudit(cmd, f, since) },
 	}
 	c.Flags().StringVar(&f.Actor, "who", "", "only acts of this person")
 	c.Flags().StringVar(&f.Action, "act", "", "only this act, as the list names it")
 	c.Flags().StringVar(&since, "since", "", "only since this `DATE` or time, or so long ago: 2026-11-20, 36h, 14d")
 	limitFlag(c)
 	return asCSV(c)
+}
+
+func (a *app) runAudit(cmd *cobra.Command, f auditFilter, since string) (err error) {
+	if f.since, err = moment("since", since, a.now()); err != nil {
+		return err
+	}
+	f.Limit = a.limitOf(cmd)
+	return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
+		return a.listAudit(cmd.Context(), s, f)
+	})
 }
 
 // auditLine is a line of the audit log in JSON; its keys are public.

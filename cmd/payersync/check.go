@@ -51,23 +51,25 @@ is the proof that updates wait for. The probe also compares this computer's cloc
 the service's. Its JSON has a line for each setting, and a last one with the clock and
 the lines of the block (paste).`,
 		Example: "  payersync check && payersync plan\n  payersync check --probe\n  payersync check --probe --allow-writes 0f6b1c2e",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			switch {
-			case f.customer != "" && !f.probe:
-				return usage.Errorf("--allow-writes belongs to a probe: payersync check --probe --allow-writes %s", f.customer)
-			case f.customer == "" && f.yes:
-				return usage.Errorf("--yes needs --allow-writes CUSTOMER, because only that asks: omit --yes, or name the test customer")
-			case f.customer != "": // its proof is kept
-				return a.with(cmd.Context(), a.open, func(s *session.Session) error { return a.probe(cmd.Context(), s, f) })
-			}
-			return a.openAndCheck(cmd.Context(), f)
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runCheck(cmd.Context(), f) },
 	}
 	c.Flags().BoolVar(&f.probe, "probe", false,
 		"find out the open points of the service's interface, and print billing.dialect")
 	c.Flags().StringVar(&f.customer, "allow-writes", "", "with --probe: also try the writes, on this `CUSTOMER`")
 	c.Flags().BoolVar(&f.yes, "yes", false, "with --allow-writes: do not ask")
 	return c
+}
+
+func (a *app) runCheck(ctx context.Context, f checkFlags) error {
+	switch {
+	case f.customer != "" && !f.probe:
+		return usage.Errorf("--allow-writes belongs to a probe: payersync check --probe --allow-writes %s", f.customer)
+	case f.customer == "" && f.yes:
+		return usage.Errorf("--yes needs --allow-writes CUSTOMER, because only that asks: omit --yes, or name the test customer")
+	case f.customer != "": // its proof is kept
+		return a.with(ctx, a.open, func(s *session.Session) error { return a.probe(ctx, s, f) })
+	}
+	return a.openAndCheck(ctx, f)
 }
 
 // openAndCheck runs the checks with the ledger, or with a temporary one if there is none yet.

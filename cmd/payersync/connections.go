@@ -39,22 +39,26 @@ takes it back.`,
   payersync connections move --separate acme-csv acme --undo --reason 'they are the same company'`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if reason == "" {
-				return usage.Errorf("the decision takes a reason: --reason 'the sister company'")
-			}
-			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
-				d := state.ConnectionDecision{Old: args[0], New: args[1], Decision: state.BooksSeparate, Actor: actor(),
-					Reason: reason}
-				if undo {
-					return a.takeSeparateBack(cmd.Context(), s, d)
-				}
-				return a.separateConnections(cmd.Context(), s, d)
-			})
+			return a.runConnectionsSeparate(cmd.Context(), args, reason, undo)
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
 	c.Flags().BoolVar(&undo, "undo", false, "take the decision back")
 	return c
+}
+
+func (a *app) runConnectionsSeparate(ctx context.Context, args []string, reason string, undo bool) error {
+	if reason == "" {
+		return usage.Errorf("the decision takes a reason: --reason 'the sister company'")
+	}
+	return a.with(ctx, a.openLedger, func(s *session.Session) error {
+		d := state.ConnectionDecision{Old: args[0], New: args[1], Decision: state.BooksSeparate, Actor: actor(),
+			Reason: reason}
+		if undo {
+			return a.takeSeparateBack(ctx, s, d)
+		}
+		return a.separateConnections(ctx, s, d)
+	})
 }
 
 // separateReport is the output of `connections move --separate --output json`.

@@ -68,17 +68,7 @@ Exit status 3: some matches still need a decision.`,
 		Example: "  payersync connections move acme-csv acme\n  payersync connections move acme-csv acme --yes --reason 'Xero since May'\n  payersync connections move acme-csv acme --pair C0012=4711\n  payersync connections move acme-csv acme --undo --reason 'the wrong company'",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if m.above < leastBulk || m.above > 100 {
-				return usage.Errorf("--above is a score from %d to 100: below %[1]d something contradicts a match, or another record matches too, so you must decide on each", leastBulk)
-			}
-			m.from, m.to = args[0], args[1]
-			return a.with(cmd.Context(), a.mappingSession, func(s *session.Session) error {
-				m.s, m.moves = s, a.movesOf(s)
-				if m.undo {
-					return m.takeBack(cmd.Context())
-				}
-				return m.move(cmd.Context())
-			})
+			return a.runConnectionsMove(cmd.Context(), args, m)
 		},
 	}
 	m.flags(c)
@@ -90,6 +80,20 @@ Exit status 3: some matches still need a decision.`,
 	c.MarkFlagsMutuallyExclusive("undo", "csv", "import")
 	c.MarkFlagsMutuallyExclusive("pair", "csv", "import")
 	return c
+}
+
+func (a *app) runConnectionsMove(ctx context.Context, args []string, m *mover) error {
+	if m.above < leastBulk || m.above > 100 {
+		return usage.Errorf("--above is a score from %d to 100: below %[1]d something contradicts a match, or another record matches too, so you must decide on each", leastBulk)
+	}
+	m.from, m.to = args[0], args[1]
+	return a.with(ctx, a.mappingSession, func(s *session.Session) error {
+		m.s, m.moves = s, a.movesOf(s)
+		if m.undo {
+			return m.takeBack(ctx)
+		}
+		return m.move(ctx)
+	})
 }
 
 // movesOf returns the service for moves between connections.

@@ -24,23 +24,25 @@ Guides:
 ` + listOfGuides(),
 		Example:           "  payersync help first-hour\n  payersync help payers match",
 		ValidArgsFunction: completeTopics,
-		RunE: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return root.Help()
-			}
-			if g, ok := guides.Find(args[0]); ok && len(args) == 1 {
-				fmt.Fprint(a.Out, g.Text)
-				return nil
-			}
-			c, rest, err := root.Find(args)
-			if err != nil || len(rest) > 0 || c == root {
-				return usage.Errorf("there is no guide or command %q%s; payersync help lists them", strings.Join(args, " "),
-					didYouMean(args[0], append(topicNames(), namesOf(root.Commands())...)))
-			}
-			c.InitDefaultHelpFlag() // cobra's own help command adds it here, too
-			return c.Help()
-		},
+		RunE:              func(_ *cobra.Command, args []string) error { return a.runHelp(args, root) },
 	}
+}
+
+func (a *app) runHelp(args []string, root *cobra.Command) error {
+	if len(args) == 0 {
+		return root.Help()
+	}
+	if g, ok := guides.Find(args[0]); ok && len(args) == 1 {
+		fmt.Fprint(a.Out, g.Text)
+		return nil
+	}
+	c, rest, err := root.Find(args)
+	if err != nil || len(rest) > 0 || c == root {
+		return usage.Errorf("there is no guide or command %q%s; payersync help lists them", strings.Join(args, " "),
+			didYouMean(args[0], append(topicNames(), namesOf(root.Commands())...)))
+	}
+	c.InitDefaultHelpFlag() // cobra's own help command adds it here, too
+	return c.Help()
 }
 
 func topicNames() (names []string) {

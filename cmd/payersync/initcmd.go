@@ -73,24 +73,7 @@ Nothing is sent before a plan shows it.`,
 		Example: "  payersync init --csv \"Customers Muster Ltd.csv\" muster\n  payersync init --csv Contacts.csv --source csv-xero --name \"Harbour Books\" harbour\n" +
 			"  payersync init --source sql --dsn-file books.dsn --name \"Harbour Books\" harbour\n  payersync init acme && cd acme\n  payersync init --source xero",
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				f.dir = args[0]
-			}
-			if (f.dsnFile != "" || f.tableName != "" || f.preset != "") && f.source != sqlSource {
-				return usage.Errorf("--dsn-file, --table and --preset are for a database; add --source sql")
-			}
-			if cmd.Flags().Changed("csv") {
-				return a.initialiseCSV(cmd.Context(), f)
-			}
-			if f.source == sqlSource {
-				return a.initialiseSQL(cmd.Context(), f)
-			}
-			if f.name != "" || f.yes || len(f.id) > 0 {
-				return usage.Errorf("--name, --id and --yes are for data that init examines; add --csv FILE or --source sql")
-			}
-			return a.initialise(cmd.Context(), f)
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.runInit(cmd, args, f) },
 	}
 	c.Flags().StringVar(&f.source, "source", "",
 		"kind of source: sql for a database that init looks at, or "+strings.Join(sourceKinds(),
@@ -110,6 +93,25 @@ Nothing is sent before a plan shows it.`,
 		"for --source sql: the database is that of `PROGRAM`: "+strings.Join(presetNames(),
 			", ")+"; the default is to recognise it")
 	return c
+}
+
+func (a *app) runInit(cmd *cobra.Command, args []string, f initFlags) error {
+	if len(args) == 1 {
+		f.dir = args[0]
+	}
+	if (f.dsnFile != "" || f.tableName != "" || f.preset != "") && f.source != sqlSource {
+		return usage.Errorf("--dsn-file, --table and --preset are for a database; add --source sql")
+	}
+	if cmd.Flags().Changed("csv") {
+		return a.initialiseCSV(cmd.Context(), f)
+	}
+	if f.source == sqlSource {
+		return a.initialiseSQL(cmd.Context(), f)
+	}
+	if f.name != "" || f.yes || len(f.id) > 0 {
+		return usage.Errorf("--name, --id and --yes are for data that init examines; add --csv FILE or --source sql")
+	}
+	return a.initialise(cmd.Context(), f)
 }
 
 // sqlSource is the --source for a database.

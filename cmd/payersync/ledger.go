@@ -70,38 +70,7 @@ keep a copy of the key, apart from the backups.`,
 		Example: "  payersync ledger backup\n  payersync ledger backup /mnt/backups --keep 30\n  payersync ledger backup --recipient age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			readers, err := readRecipients(recipients, recipientsFile)
-			if err != nil {
-				return err
-			}
-			if cmd.Flags().Changed("keep") && keep < 0 {
-				return usage.Errorf("--keep is how many backups are kept; 0 keeps all")
-			}
-			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
-				if err := ofFile(s.Config, "make a backup"); err != nil {
-					return err
-				}
-				o, err := a.backupOptions(s)
-				if err != nil {
-					return err
-				}
-				if len(args) > 0 {
-					o.Target = args[0]
-				}
-				if info, err := os.Stat(o.Target); keep >= 0 && (err != nil || !info.IsDir()) {
-					return usage.Errorf("--keep counts the backups in a folder, and %s is none", o.Target)
-				}
-				if o.Target == "" {
-					return usage.Errorf("there is no place for a backup; name a folder or a file, or set backup.folder in the configuration")
-				}
-				if len(readers) > 0 {
-					o.Recipients = readers
-				}
-				if keep >= 0 {
-					o.Keep = keep
-				}
-				return a.backup(cmd.Context(), s, o)
-			})
+			return a.runLedgerBackup(cmd, args, recipients, recipientsFile, keep)
 		},
 	}
 	c.Flags().IntVar(&keep, "keep", keep,
@@ -112,6 +81,41 @@ keep a copy of the key, apart from the backups.`,
 	c.Flags().StringVar(&recipientsFile, "recipients-file", "",
 		"encrypt for the public keys in this `FILE`, one in a line")
 	return c
+}
+
+func (a *app) runLedgerBackup(cmd *cobra.Command, args, recipients []string, recipientsFile string, keep int) error {
+	readers, err := readRecipients(recipients, recipientsFile)
+	if err != nil {
+		return err
+	}
+	if cmd.Flags().Changed("keep") && keep < 0 {
+		return usage.Errorf("--keep is how many backups are kept; 0 keeps all")
+	}
+	return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
+		if err := ofFile(s.Config, "make a backup"); err != nil {
+			return err
+		}
+		o, err := a.backupOptions(s)
+		if err != nil {
+			return err
+		}
+		if len(args) > 0 {
+			o.Target = args[0]
+		}
+		if info, err := os.Stat(o.Target); keep >= 0 && (err != nil || !info.IsDir()) {
+			return usage.Errorf("--keep counts the backups in a folder, and %s is none", o.Target)
+		}
+		if o.Target == "" {
+			return usage.Errorf("there is no place for a backup; name a folder or a file, or set backup.folder in the configuration")
+		}
+		if len(readers) > 0 {
+			o.Recipients = readers
+		}
+		if keep >= 0 {
+			o.Keep = keep
+		}
+		return a.backup(cmd.Context(), s, o)
+	})
 }
 
 func readRecipients(texts []string, file string) (out []backups.Recipient, err error) {

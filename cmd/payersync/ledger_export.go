@@ -33,21 +33,25 @@ only by you.`,
 		Example: "  payersync ledger export C0001 --file C0001.json\n  payersync ledger export C0001 --output json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if file == "" && !a.JSON() {
-				return usage.Errorf("name a new file to write it to, --file C0001.json, or print it with --output json")
-			}
-			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
-				id, err := oneRecord(cmd.Context(), s, args[0], connection)
-				if err != nil {
-					return err
-				}
-				return a.exportPayer(cmd.Context(), s, id, file)
-			})
+			return a.runLedgerExport(cmd.Context(), args, connection, file)
 		},
 	}
 	c.Flags().StringVar(&connection, "connection", "", "the connection, if several have the record")
 	c.Flags().StringVarP(&file, "file", "o", "", "write it to this new `FILE`")
 	return c
+}
+
+func (a *app) runLedgerExport(ctx context.Context, args []string, connection, file string) error {
+	if file == "" && !a.JSON() {
+		return usage.Errorf("name a new file to write it to, --file C0001.json, or print it with --output json")
+	}
+	return a.with(ctx, a.openLedger, func(s *session.Session) error {
+		id, err := oneRecord(ctx, s, args[0], connection)
+		if err != nil {
+			return err
+		}
+		return a.exportPayer(ctx, s, id, file)
+	})
 }
 
 // payerExport is the output of `ledger export`.

@@ -42,22 +42,26 @@ audit log keeps a yes with its reason: write no name into the reason.`,
 		Example: "  payersync ledger forget C0001 --reason 'request of 3 March, ticket 88'\n  payersync ledger forget C0001 --mandate-stays --yes --reason 'ticket 88'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if strings.TrimSpace(d.reason) == "" {
-				return usage.Errorf("forgetting a payer takes a reason, without a name: --reason 'request of 3 March, ticket 88'")
-			}
-			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
-				id, err := oneRecord(cmd.Context(), s, args[0], connection)
-				if err != nil {
-					return err
-				}
-				return a.forget(cmd.Context(), s, id, stays, d)
-			})
+			return a.runLedgerForget(cmd.Context(), args, d, connection, stays)
 		},
 	}
 	c.Flags().StringVar(&connection, "connection", "", "the connection, if several have the record")
 	c.Flags().BoolVar(&stays, "mandate-stays", false, "the payer's mandate stays as it is at the billing service")
 	d.flags(c)
 	return c
+}
+
+func (a *app) runLedgerForget(ctx context.Context, args []string, d decision, connection string, stays bool) error {
+	if strings.TrimSpace(d.reason) == "" {
+		return usage.Errorf("forgetting a payer takes a reason, without a name: --reason 'request of 3 March, ticket 88'")
+	}
+	return a.with(ctx, a.openLedger, func(s *session.Session) error {
+		id, err := oneRecord(ctx, s, args[0], connection)
+		if err != nil {
+			return err
+		}
+		return a.forget(ctx, s, id, stays, d)
+	})
 }
 
 func (a *app) forget(ctx context.Context, s *session.Session, id state.RecordID, stays bool, d decision) error {
@@ -143,32 +147,36 @@ its values there. The audit log keeps the decision with its reason.`,
 		Example: "  payersync ledger forget --undo C0001 --reason 'a customer again since May'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if strings.TrimSpace(reason) == "" {
-				return usage.Errorf("letting a payer be kept again takes a reason: --reason 'a customer again since May'")
-			}
-			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
-				id, err := oneRecord(cmd.Context(), s, args[0], connection)
-				if err != nil {
-					return err
-				}
-				out, sure, err := a.act(cmd.Context(), s, admin.Decision{Act: connector.ActUnforget, Record: id}, asksInWalk,
-					reason, false)
-				switch {
-				case err != nil:
-					return fmt.Errorf("cannot let %s be kept again: %w", show.Visible(id.SourceID), err)
-				case !sure:
-					return nil
-				case !out.News:
-					a.Say("Record %s is not forgotten: there is nothing to take back.", show.Visible(id.SourceID))
-				default:
-					a.Say("Record %s is accepted again: the next run reads the accounting system completely.",
-						show.Visible(id.SourceID))
-				}
-				return a.Result(map[string]any{"connection": id.Connection, "source_id": id.SourceID, "said_before": !out.News})
-			})
+			return a.runLedgerUnforget(cmd.Context(), args, reason, connection)
 		},
 	}
 	c.Flags().StringVar(&connection, "connection", "", "the connection, if several have the record")
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
 	return c
+}
+
+func (a *app) runLedgerUnforget(ctx context.Context, args []string, reason, connection string) error {
+	if strings.TrimSpace(reason) == "" {
+		return usage.Errorf("letting a payer be kept again takes a reason: --reason 'a customer again since May'")
+	}
+	return a.with(ctx, a.openLedger, func(s *session.Session) error {
+		id, err := oneRecord(ctx, s, args[0], connection)
+		if err != nil {
+			return err
+		}
+		out, sure, err := a.act(ctx, s, admin.Decision{Act: connector.ActUnforget, Record: id}, asksInWalk,
+			reason, false)
+		switch {
+		case err != nil:
+			return fmt.Errorf("cannot let %s be kept again: %w", show.Visible(id.SourceID), err)
+		case !sure:
+			return nil
+		case !out.News:
+			a.Say("Record %s is not forgotten: there is nothing to take back.", show.Visible(id.SourceID))
+		default:
+			a.Say("Record %s is accepted again: the next run reads the accounting system completely.",
+				show.Visible(id.SourceID))
+		}
+		return a.Result(map[string]any{"connection": id.Connection, "source_id": id.SourceID, "said_before": !out.News})
+	})
 }

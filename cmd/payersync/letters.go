@@ -98,24 +98,26 @@ each customer first, and keeps to the window and pace of the configuration. Lett
 that do not leave within five minutes wait for the next call. Two processes never send
 at the same time.`,
 		Example: "  payersync letters send",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withLetters(cmd.Context(), a.open, func(s *session.Session, l *admin.Letters) error {
-				l.Desk.Report = func(e letters.LetterEvent) {
-					a.Say("%s/%s: %s %s", show.Visible(e.Connection), show.Visible(e.SourceID), e.Kind, show.Visible(outcomeOf(e)))
-				}
-				res, err := l.Desk.Run(cmd.Context())
-				if errors.Is(err, letters.ErrBusy) {
-					a.Say("Another payersync sends letters just now; there is nothing left to do.")
-					return nil
-				}
-				paused, stops := pausesOf(context.WithoutCancel(cmd.Context()), l)
-				if err := errors.Join(a.showSent(res, paused), err, stops, cmd.Context().Err()); err != nil {
-					return err
-				}
-				return sentExit(res)
-			})
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runLettersSend(cmd.Context()) },
 	}
+}
+
+func (a *app) runLettersSend(ctx context.Context) error {
+	return a.withLetters(ctx, a.open, func(s *session.Session, l *admin.Letters) error {
+		l.Desk.Report = func(e letters.LetterEvent) {
+			a.Say("%s/%s: %s %s", show.Visible(e.Connection), show.Visible(e.SourceID), e.Kind, show.Visible(outcomeOf(e)))
+		}
+		res, err := l.Desk.Run(ctx)
+		if errors.Is(err, letters.ErrBusy) {
+			a.Say("Another payersync sends letters just now; there is nothing left to do.")
+			return nil
+		}
+		paused, stops := pausesOf(context.WithoutCancel(ctx), l)
+		if err := errors.Join(a.showSent(res, paused), err, stops, ctx.Err()); err != nil {
+			return err
+		}
+		return sentExit(res)
+	})
 }
 
 func outcomeOf(e letters.LetterEvent) string {

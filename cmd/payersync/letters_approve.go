@@ -40,16 +40,7 @@ A letter that waits alone, because its recipient is doubtful or it begins anew a
 another mandate, needs --record.`,
 		Example: "  payersync letters approve\n  payersync letters approve --batch 1f0c66a9f3a1b2c4 --yes\n  payersync letters approve --record C0001 --reason 'two shops, one owner'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withLetters(cmd.Context(), a.openLedger, func(s *session.Session, l *admin.Letters) error {
-				by := syncer.Operator{Name: actor(), Reason: reason}
-				switch {
-				case len(records) > 0 && batch != "":
-					return usage.Errorf("--batch names letters that wait together, and --record single ones: give one of the two")
-				case len(records) > 0:
-					return a.approveAlone(cmd.Context(), s, l, records, connection, yes, by)
-				}
-				return a.approveLetters(cmd.Context(), l, batch, yes, by)
-			})
+			return a.runLettersApprove(cmd.Context(), batch, reason, connection, records, yes)
 		},
 	}
 	c.Flags().StringVar(&batch, "batch", "", "the `HASH` of the reviewed letters; without it, those shown now")
@@ -58,6 +49,20 @@ another mandate, needs --record.`,
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
 	c.Flags().BoolVar(&yes, "yes", false, "ask no question")
 	return c
+}
+
+func (a *app) runLettersApprove(ctx context.Context, batch, reason, connection string, records []string, yes bool,
+) error {
+	return a.withLetters(ctx, a.openLedger, func(s *session.Session, l *admin.Letters) error {
+		by := syncer.Operator{Name: actor(), Reason: reason}
+		switch {
+		case len(records) > 0 && batch != "":
+			return usage.Errorf("--batch names letters that wait together, and --record single ones: give one of the two")
+		case len(records) > 0:
+			return a.approveAlone(ctx, s, l, records, connection, yes, by)
+		}
+		return a.approveLetters(ctx, l, batch, yes, by)
+	})
 }
 
 func (a *app) approveLetters(ctx context.Context, l *admin.Letters, batch string, yes bool, by syncer.Operator) error {

@@ -35,18 +35,22 @@ The audit log keeps your name; addresses are kept as hashes.`,
 		Example: "  payersync letters bounced report.eml\n  payersync letters bounced accounts@bakery.example --reason 'returned by hand'\n  payersync letters bounced C0001 --undo --reason 'they repaired it'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			by := syncer.Operator{Name: actor(), Reason: reason}
-			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
-				if undo {
-					return a.reviveAddress(cmd.Context(), s, args[0], by)
-				}
-				return a.noteBounce(cmd.Context(), s, args[0], by)
-			})
+			return a.runLettersBounced(cmd.Context(), args, undo, reason)
 		},
 	}
 	c.Flags().BoolVar(&undo, "undo", false, "the address, or the record's address, works after all")
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
 	return c
+}
+
+func (a *app) runLettersBounced(ctx context.Context, args []string, undo bool, reason string) error {
+	by := syncer.Operator{Name: actor(), Reason: reason}
+	return a.with(ctx, a.openLedger, func(s *session.Session) error {
+		if undo {
+			return a.reviveAddress(ctx, s, args[0], by)
+		}
+		return a.noteBounce(ctx, s, args[0], by)
+	})
 }
 
 func (a *app) noteBounce(ctx context.Context, s *session.Session, arg string, by syncer.Operator) error {

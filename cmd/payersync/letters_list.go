@@ -55,39 +55,41 @@ func (a *app) lettersListCmd() *cobra.Command {
 and payersync never repeats it by itself. If it arrived, say so with payersync
 letters send --arrived. To send it once more, use payersync letters send --again.`,
 		Example: "  payersync letters list --state unclear\n  payersync letters list --output json | jq 'select(.state == \"refused\")'",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if in != "" {
-				if err := oneOf("state", in, letterStates...); err != nil {
-					return err
-				}
-			}
-			return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
-				if err := s.Config.Has(connection); err != nil {
-					return err
-				}
-				var rows []keptLetter
-				if err := s.Ledger.EachLetter(cmd.Context(), state.MessageState(in), func(l state.Letter) error {
-					if connection == "" || l.Connection == connection {
-						rows = append(rows, keptOf(l))
-					}
-					return nil
-				}); err != nil {
-					return err
-				}
-				slices.Reverse(rows)
-				most := a.limitOf(cmd)
-				defer a.tellMore(most > 0 && len(rows) > most, most)
-				if most > 0 && len(rows) > most {
-					rows = rows[:most]
-				}
-				return letterListing().On(a.Console).Print(rows)
-			})
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runLettersList(cmd, in, connection) },
 	}
 	c.Flags().StringVar(&in, "state", "", "only these: "+joined(letterStates))
 	c.Flags().StringVar(&connection, "connection", "", "only this connection")
 	c.Flags().IntVar(&limit, "limit", 0, "at most so many; 0 for all")
 	return asCSV(c)
+}
+
+func (a *app) runLettersList(cmd *cobra.Command, in, connection string) error {
+	if in != "" {
+		if err := oneOf("state", in, letterStates...); err != nil {
+			return err
+		}
+	}
+	return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
+		if err := s.Config.Has(connection); err != nil {
+			return err
+		}
+		var rows []keptLetter
+		if err := s.Ledger.EachLetter(cmd.Context(), state.MessageState(in), func(l state.Letter) error {
+			if connection == "" || l.Connection == connection {
+				rows = append(rows, keptOf(l))
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		slices.Reverse(rows)
+		most := a.limitOf(cmd)
+		defer a.tellMore(most > 0 && len(rows) > most, most)
+		if most > 0 && len(rows) > most {
+			rows = rows[:most]
+		}
+		return letterListing().On(a.Console).Print(rows)
+	})
 }
 
 func letterListing() *show.Listing[keptLetter] {
@@ -126,36 +128,38 @@ func (a *app) lettersShowCmd() *cobra.Command {
 sign with it: the audit log keeps your name. The text is kept for 90 days.`,
 		Example: "  payersync letters show 12",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
-				l, err := oneLetter(cmd.Context(), s, args[0])
-				if err != nil {
-					return err
-				}
-				if err := s.Ledger.Do(cmd.Context(), func(tx *state.Tx) error {
-					return tx.Audit(state.Entry{Actor: actor(), Action: "show letter", Subject: fmt.Sprint(l.ID)})
-				}); err != nil {
-					return err
-				}
-				_, message, _ := strings.Cut(string(l.Body), "\n")
-				if a.JSON() {
-					return show.JSON(a.Out, struct {
-						keptLetter
-						Text string `json:"text"`
-					}{keptOf(*l), message})
-				}
-				if err := letterListing().On(a.Console).Print([]keptLetter{keptOf(*l)}); err != nil {
-					return err
-				}
-				if message == "" {
-					a.Say("Its text is kept no longer.")
-					return nil
-				}
-				_, err = fmt.Fprintf(a.Out, "\n%s\n", inLines(letters.Readable([]byte(message))))
-				return err
-			})
-		},
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.runLettersShow(cmd.Context(), args) },
 	}
+}
+
+func (a *app) runLettersShow(ctx context.Context, args []string) error {
+	return a.with(ctx, a.openLedger, func(s *session.Session) error {
+		l, err := oneLetter(ctx, s, args[0])
+		if err != nil {
+			return err
+		}
+		if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
+			return tx.Audit(state.Entry{Actor: actor(), Action: "show letter", Subject: fmt.Sprint(l.ID)})
+		}); err != nil {
+			return err
+		}
+		_, message, _ := strings.Cut(string(l.Body), "\n")
+		if a.JSON() {
+			return show.JSON(a.Out, struct {
+				keptLetter
+				Text string `json:"text"`
+			}{keptOf(*l), message})
+		}
+		if err := letterListing().On(a.Console).Print([]keptLetter{keptOf(*l)}); err != nil {
+			return err
+		}
+		if message == "" {
+			a.Say("Its text is kept no longer.")
+			return nil
+		}
+		_, err = fmt.Fprintf(a.Out, "\n%s\n", inLines(letters.Readable([]byte(message))))
+		return err
+	})
 }
 
 func (a *app) lettersArrivedCmd() *cobra.Command {

@@ -125,39 +125,41 @@ func (a *app) lettersPlanCmd() *cobra.Command {
 letters do not leave. --all lists every payer with an unsigned mandate, with the
 reason why its next letter is not due. The command asks, changes and sends nothing.`,
 		Example: "  payersync letters plan\n  payersync letters plan --all --output json | jq '.why'",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withLetters(cmd.Context(), a.openLedger, func(s *session.Session, l *admin.Letters) error {
-				if err := s.Config.Has(connection); err != nil {
-					return err
-				}
-				p, err := l.Desk.Look(cmd.Context())
-				if err != nil {
-					return err
-				}
-				plan, more, err := a.letterPlanOf(cmd.Context(), l, p, connection, func(x letters.Next) bool {
-					return (connection == "" || x.Connection == connection) &&
-						(all || x.What == letters.Due || x.What == letters.Waits)
-				}, a.limitOf(cmd))
-				if err != nil {
-					return err
-				}
-				defer a.tellMore(more, a.limitOf(cmd))
-				if a.JSON() {
-					out := show.NewList(a.Out)
-					out.Open(plan)
-					out.List("letters", func() error {
-						return eachLetterRow(cmd.Context(), l, plan.shown, func(r letterRow) error { return out.Element(r) })
-					})
-					return out.Close()
-				}
-				return a.printLetterPlan(cmd.Context(), l, plan)
-			})
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runLettersPlan(cmd, connection, all) },
 	}
 	c.Flags().StringVar(&connection, "connection", "", "only this connection")
 	c.Flags().BoolVar(&all, "all", false, "every payer with an unsigned mandate")
 	c.Flags().IntVar(&limit, "limit", 0, "at most so many; 0 for all")
 	return c
+}
+
+func (a *app) runLettersPlan(cmd *cobra.Command, connection string, all bool) error {
+	return a.withLetters(cmd.Context(), a.openLedger, func(s *session.Session, l *admin.Letters) error {
+		if err := s.Config.Has(connection); err != nil {
+			return err
+		}
+		p, err := l.Desk.Look(cmd.Context())
+		if err != nil {
+			return err
+		}
+		plan, more, err := a.letterPlanOf(cmd.Context(), l, p, connection, func(x letters.Next) bool {
+			return (connection == "" || x.Connection == connection) &&
+				(all || x.What == letters.Due || x.What == letters.Waits)
+		}, a.limitOf(cmd))
+		if err != nil {
+			return err
+		}
+		defer a.tellMore(more, a.limitOf(cmd))
+		if a.JSON() {
+			out := show.NewList(a.Out)
+			out.Open(plan)
+			out.List("letters", func() error {
+				return eachLetterRow(cmd.Context(), l, plan.shown, func(r letterRow) error { return out.Element(r) })
+			})
+			return out.Close()
+		}
+		return a.printLetterPlan(cmd.Context(), l, plan)
+	})
 }
 
 func (a *app) printLetterPlan(ctx context.Context, l *admin.Letters, p letterPlan) error {

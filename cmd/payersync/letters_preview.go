@@ -108,20 +108,22 @@ server. The letter has invented data, never a payer's. Its subject begins with
 "Test:", and its signing link leads nowhere. The command ignores letters.sender, so
 you can test all settings before payers get letters.`,
 		Example: "  payersync letters preview --test --to me@harbour.example\n  payersync letters preview --test --to me@harbour.example --kind last_reminder --language fr",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if to == "" {
-				return usage.Errorf("name the recipient of the test letter: --to me@harbour.example")
-			}
-			cfg, err := a.load()
-			if err != nil {
-				return err
-			}
-			return a.testLetter(cmd.Context(), cfg, example, to)
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runLettersTest(cmd.Context(), example, to) },
 	}
 	example.flags(c)
 	c.Flags().StringVar(&to, "to", "", "the recipient: one address")
 	return c
+}
+
+func (a *app) runLettersTest(ctx context.Context, example letterExample, to string) error {
+	if to == "" {
+		return usage.Errorf("name the recipient of the test letter: --to me@harbour.example")
+	}
+	cfg, err := a.load()
+	if err != nil {
+		return err
+	}
+	return a.testLetter(ctx, cfg, example, to)
 }
 
 func (a *app) testLetter(ctx context.Context, cfg *config.Config, example letterExample, to string) error {

@@ -287,30 +287,34 @@ the reason.`,
 		Example: "  payersync mandates cancel C0001 --reason 'the payer asked us to'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if reason == "" {
-				return usage.Errorf("cancelling a mandate takes a reason: --reason 'the payer asked us to'")
-			}
-			return a.withPayer(cmd.Context(), args[0], func(s *session.Session, p state.Payer) error {
-				_, sure, err := a.act(cmd.Context(), s,
-					admin.Decision{Act: connector.ActCancel, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}},
-					asksAtTerminal, reason, yes)
-				switch {
-				case errors.Is(err, admin.ErrNoMandate):
-					return fmt.Errorf("cannot cancel: record %s has no mandate; payersync mandates list shows all mandates",
-						p.SourceID)
-				case err != nil:
-					return fmt.Errorf("cannot cancel the mandate of %s: %w", p.SourceID, err)
-				case !sure:
-					return nil
-				}
-				a.Say("The mandate %s is cancelled.", show.Visible(p.MandateID))
-				return a.Result(map[string]string{"source_id": p.SourceID, "mandate_id": p.MandateID})
-			})
+			return a.runMandatesCancel(cmd.Context(), args, reason, yes)
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return c
+}
+
+func (a *app) runMandatesCancel(ctx context.Context, args []string, reason string, yes bool) error {
+	if reason == "" {
+		return usage.Errorf("cancelling a mandate takes a reason: --reason 'the payer asked us to'")
+	}
+	return a.withPayer(ctx, args[0], func(s *session.Session, p state.Payer) error {
+		_, sure, err := a.act(ctx, s,
+			admin.Decision{Act: connector.ActCancel, Record: state.RecordID{Connection: p.Connection, SourceID: p.SourceID}},
+			asksAtTerminal, reason, yes)
+		switch {
+		case errors.Is(err, admin.ErrNoMandate):
+			return fmt.Errorf("cannot cancel: record %s has no mandate; payersync mandates list shows all mandates",
+				p.SourceID)
+		case err != nil:
+			return fmt.Errorf("cannot cancel the mandate of %s: %w", p.SourceID, err)
+		case !sure:
+			return nil
+		}
+		a.Say("The mandate %s is cancelled.", show.Visible(p.MandateID))
+		return a.Result(map[string]string{"source_id": p.SourceID, "mandate_id": p.MandateID})
+	})
 }
 
 func (a *app) mandatesReinstateCmd() *cobra.Command {
@@ -327,17 +331,21 @@ keeps your name and the reason.`,
 		Example: "  payersync mandates reinstate C0001 --reason 'the payer called: the bank cancelled it by mistake'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if reason == "" {
-				return usage.Errorf("reinstating a mandate takes a reason: --reason 'the payer asked us to'")
-			}
-			return a.withPayer(cmd.Context(), args[0], func(s *session.Session, p state.Payer) error {
-				return a.reinstate(cmd.Context(), s, p, reason, yes)
-			})
+			return a.runMandatesReinstate(cmd.Context(), args, reason, yes)
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return c
+}
+
+func (a *app) runMandatesReinstate(ctx context.Context, args []string, reason string, yes bool) error {
+	if reason == "" {
+		return usage.Errorf("reinstating a mandate takes a reason: --reason 'the payer asked us to'")
+	}
+	return a.withPayer(ctx, args[0], func(s *session.Session, p state.Payer) error {
+		return a.reinstate(ctx, s, p, reason, yes)
+	})
 }
 
 func (a *app) reinstate(ctx context.Context, s *session.Session, p state.Payer, reason string, yes bool) error {

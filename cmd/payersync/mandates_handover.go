@@ -53,19 +53,7 @@ invited twice. Cells that look like a formula get a leading apostrophe; --output
 writes the plain values.`,
 		Example: "  payersync mandates handover > links.csv\n  payersync mandates handover --not-sent --for excel-de > links.csv\n  payersync mandates handover --older 14d --connection acme > call.csv",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if h.NotSent && older != "" || h.Lost && (h.NotSent || older != "") {
-				return usage.Errorf("--not-sent, --older and --lost are three lists; name one of them")
-			}
-			since, err := moment("older", older, a.now())
-			if err := errors.Join(err, oneOf("for", sheet, spreadsheets...)); err != nil {
-				return err
-			}
-			if older != "" {
-				h.Older = a.now().Sub(since)
-			}
-			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
-				return a.handOver(cmd.Context(), s, h, spreadsheet(sheet))
-			})
+			return a.runMandatesHandover(cmd.Context(), h, older, sheet)
 		},
 	}
 	f := c.Flags()
@@ -77,6 +65,22 @@ writes the plain values.`,
 		"the spreadsheet program: "+joined(spreadsheets)+"; excel-de expects semicolons")
 	f.IntVar(&h.Limit, "limit", 0, "at most so many; 0 for all")
 	return asCSV(c)
+}
+
+func (a *app) runMandatesHandover(ctx context.Context, h admin.Handover, older, sheet string) error {
+	if h.NotSent && older != "" || h.Lost && (h.NotSent || older != "") {
+		return usage.Errorf("--not-sent, --older and --lost are three lists; name one of them")
+	}
+	since, err := moment("older", older, a.now())
+	if err := errors.Join(err, oneOf("for", sheet, spreadsheets...)); err != nil {
+		return err
+	}
+	if older != "" {
+		h.Older = a.now().Sub(since)
+	}
+	return a.with(ctx, a.openLedger, func(s *session.Session) error {
+		return a.handOver(ctx, s, h, spreadsheet(sheet))
+	})
 }
 
 func (a *app) handOver(ctx context.Context, s *session.Session, h admin.Handover, sheet spreadsheet) error {
@@ -134,25 +138,29 @@ the other rows. The audit log keeps your name and the reason.`,
 		Example: "  payersync mandates handover --sent links.csv --on 2026-11-20\n  payersync mandates handover --sent HB-017 HB-018 --on 2026-11-20 --reason 'by post'",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var day time.Time
-			if on != "" {
-				var err error
-				if day, err = time.Parse(time.DateOnly, on); err != nil {
-					return usage.Errorf("--on is no date: %q; write it as 2026-11-20", on)
-				}
-			}
-			sendings, problems, err := sendingsOf(args, day)
-			if err != nil {
-				return err
-			}
-			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
-				return a.noteSent(cmd.Context(), s, sendings, problems, reason)
-			})
+			return a.runMandatesSent(cmd.Context(), args, on, reason)
 		},
 	}
 	c.Flags().StringVar(&on, "on", "", "the `DATE` of sending, for rows without a date of their own")
 	c.Flags().StringVar(&reason, "reason", "", "how or why, for the audit log")
 	return c
+}
+
+func (a *app) runMandatesSent(ctx context.Context, args []string, on, reason string) error {
+	var day time.Time
+	if on != "" {
+		var err error
+		if day, err = time.Parse(time.DateOnly, on); err != nil {
+			return usage.Errorf("--on is no date: %q; write it as 2026-11-20", on)
+		}
+	}
+	sendings, problems, err := sendingsOf(args, day)
+	if err != nil {
+		return err
+	}
+	return a.with(ctx, a.openLedger, func(s *session.Session) error {
+		return a.noteSent(ctx, s, sendings, problems, reason)
+	})
 }
 
 // sendingsOf returns the hand-overs in the arguments of mandates sent: a file, or payers.

@@ -36,30 +36,7 @@ unknown (it asks about all at once; --yes answers). After an interruption, run i
 again: it goes on with the rest. The audit log keeps your name.`,
 		Example: "  payersync mandates links --lost\n  payersync mandates links --older 30d --connection acme --yes",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if lost == (older != "") {
-				return usage.Errorf("select the signing links: payersync mandates links --lost, or --older 30d")
-			}
-			if older != "" {
-				var days config.Days
-				if err := days.UnmarshalText([]byte(older)); err != nil {
-					return usage.Errorf("--older: %v", err)
-				}
-				which.Older = days.Length()
-			}
-			return a.with(cmd.Context(), a.open, func(s *session.Session) error {
-				if err := s.Config.Has(which.Connection); err != nil {
-					return err
-				}
-				acts := mandatesOf(s)
-				payers, err := acts.Find(cmd.Context(), which)
-				if err != nil {
-					return err
-				}
-				if payers, err = a.chooseLinks(cmd.Context(), acts, payers, yes); err != nil {
-					return err
-				}
-				return a.fetchLinks(cmd.Context(), acts, payers)
-			})
+			return a.runMandatesLinks(cmd.Context(), which, lost, yes, older)
 		},
 	}
 	c.Flags().BoolVar(&lost, "lost", false, "the lost signing links")
@@ -67,6 +44,33 @@ again: it goes on with the rest. The audit log keeps your name.`,
 	c.Flags().StringVar(&which.Connection, "connection", "", "only this connection")
 	c.Flags().BoolVar(&yes, "yes", false, "ask no question")
 	return c
+}
+
+func (a *app) runMandatesLinks(ctx context.Context, which admin.Links, lost, yes bool, older string) error {
+	if lost == (older != "") {
+		return usage.Errorf("select the signing links: payersync mandates links --lost, or --older 30d")
+	}
+	if older != "" {
+		var days config.Days
+		if err := days.UnmarshalText([]byte(older)); err != nil {
+			return usage.Errorf("--older: %v", err)
+		}
+		which.Older = days.Length()
+	}
+	return a.with(ctx, a.open, func(s *session.Session) error {
+		if err := s.Config.Has(which.Connection); err != nil {
+			return err
+		}
+		acts := mandatesOf(s)
+		payers, err := acts.Find(ctx, which)
+		if err != nil {
+			return err
+		}
+		if payers, err = a.chooseLinks(ctx, acts, payers, yes); err != nil {
+			return err
+		}
+		return a.fetchLinks(ctx, acts, payers)
+	})
 }
 
 // chooseLinks returns the payers whose signing link may be requested again.

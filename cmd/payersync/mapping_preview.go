@@ -39,12 +39,7 @@ It reads only the ledger. Personal values are shortened, unless you give --show-
 		Example: "  payersync mapping preview\n  payersync mapping preview acme --file mapping.new.yaml --limit 3\n  payersync mapping preview --source-id C0001 --show-values",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error {
-			return a.eachMapping(cmd.Context(), names, func(s *session.Session, c config.Connection) (int, error) {
-				if p.file != "" && len(names) == 0 && len(s.Config.Connections) > 1 {
-					return exitUsage, usage.Errorf("--file is for one connection; name it, as in payersync mapping preview %s --file %s", c.Name, p.file)
-				}
-				return exitDone, a.preview(cmd.Context(), s, c, p)
-			})
+			return a.runMappingPreview(cmd.Context(), names, p)
 		},
 	}
 	c.Flags().StringVar(&p.file, "file", "", "another mapping `FILE` than the configured one")
@@ -52,6 +47,15 @@ It reads only the ledger. Personal values are shortened, unless you give --show-
 	c.Flags().StringVar(&p.sourceID, "source-id", "", "tell of this record in detail, and of no other")
 	p.flag(c)
 	return c
+}
+
+func (a *app) runMappingPreview(ctx context.Context, names []string, p previewArgs) error {
+	return a.eachMapping(ctx, names, func(s *session.Session, c config.Connection) (int, error) {
+		if p.file != "" && len(names) == 0 && len(s.Config.Connections) > 1 {
+			return exitUsage, usage.Errorf("--file is for one connection; name it, as in payersync mapping preview %s --file %s", c.Name, p.file)
+		}
+		return exitDone, a.preview(ctx, s, c, p)
+	})
 }
 
 func (a *app) preview(ctx context.Context, s *session.Session, c config.Connection, args previewArgs) error {

@@ -29,18 +29,20 @@ this first line in them:
 A schema cannot know your fields: payersync mapping check does.`,
 		Example: "  payersync mapping fields --schema > " + mappingSchemaFile +
 			"\n  payersync mapping fields --schema --for config > " + configSchemaFile,
-		RunE: func(*cobra.Command, []string) error {
-			schemas := map[string]func() []byte{"mapping": mapping.Schema, "config": config.Schema, "node": config.NodeSchema}
-			schema, known := schemas[of]
-			if !known {
-				return usage.Errorf("--for is mapping, config or node, not %q", of)
-			}
-			_, err := a.Out.Write(schema())
-			return err
-		},
+		RunE: func(_ *cobra.Command, _ []string) error { return a.runMappingSchema(of) },
 	}
 	c.Flags().StringVar(&of, "for", "mapping", "mapping, config or node")
 	return c
+}
+
+func (a *app) runMappingSchema(of string) error {
+	schemas := map[string]func() []byte{"mapping": mapping.Schema, "config": config.Schema, "node": config.NodeSchema}
+	schema, known := schemas[of]
+	if !known {
+		return usage.Errorf("--for is mapping, config or node, not %q", of)
+	}
+	_, err := a.Out.Write(schema())
+	return err
 }
 
 // schemaLine returns the line that names a file's schema for editors.

@@ -61,44 +61,48 @@ name. With --connection the pages hide all other connections from that person; t
 limits of a user apply to links to the pages, too.`,
 		Example: "  payersync pages link\n  payersync pages link --user anna --role operator\n  payersync pages link --user carl --role viewer --connection acme",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if user.Role = pages.Role(role); !slices.Contains(pages.Roles, user.Role) {
-				return usage.Errorf("there is no role %q; it is viewer, operator or admin", role)
-			}
-			if strings.TrimSpace(user.Name) == "" {
-				return usage.Errorf("--user is blank; give the name of the acting person")
-			}
-			if _, err := admin.NewUserName(user.Name); errors.Is(err, admin.ErrReservedName) && user.Name != actor() {
-				return usage.Errorf("no link to the pages was made: %w; give the name of the person", err)
-			}
-			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
-				address, err := adminAddress(s)
-				if err != nil {
-					return err
-				}
-				if user.Connections, err = limitsNamed(s, connections); err != nil {
-					return err
-				}
-				if err := notUser(cmd.Context(), s, user); err != nil {
-					return err
-				}
-				path, err := pages.NewLink(cmd.Context(), s.Ledger, user, actor())
-				if err != nil {
-					return err
-				}
-				as := string(user.Role)
-				if user.Connections != nil {
-					as += ", who sees " + strings.Join(user.Connections, ", ") + " alone"
-				}
-				a.Say("It signs %s in as %s, once, within ten minutes:", user.Name, as)
-				fmt.Fprintln(a.Out, address+path)
-				return nil
-			})
+			return a.runPagesLink(cmd.Context(), user, role, connections)
 		},
 	}
 	c.Flags().StringVar(&user.Name, "user", user.Name, "`NAME` of the person, for the audit log")
 	c.Flags().StringVar(&role, "role", string(user.Role), "viewer, operator or admin")
 	c.Flags().StringArrayVar(&connections, "connection", nil, "limit the login to the connection `NAME`; may be repeated")
 	return c
+}
+
+func (a *app) runPagesLink(ctx context.Context, user pages.User, role string, connections []string) error {
+	if user.Role = pages.Role(role); !slices.Contains(pages.Roles, user.Role) {
+		return usage.Errorf("there is no role %q; it is viewer, operator or admin", role)
+	}
+	if strings.TrimSpace(user.Name) == "" {
+		return usage.Errorf("--user is blank; give the name of the acting person")
+	}
+	if _, err := admin.NewUserName(user.Name); errors.Is(err, admin.ErrReservedName) && user.Name != actor() {
+		return usage.Errorf("no link to the pages was made: %w; give the name of the person", err)
+	}
+	return a.with(ctx, a.openLedger, func(s *session.Session) error {
+		address, err := adminAddress(s)
+		if err != nil {
+			return err
+		}
+		if user.Connections, err = limitsNamed(s, connections); err != nil {
+			return err
+		}
+		if err := notUser(ctx, s, user); err != nil {
+			return err
+		}
+		path, err := pages.NewLink(ctx, s.Ledger, user, actor())
+		if err != nil {
+			return err
+		}
+		as := string(user.Role)
+		if user.Connections != nil {
+			as += ", who sees " + strings.Join(user.Connections, ", ") + " alone"
+		}
+		a.Say("It signs %s in as %s, once, within ten minutes:", user.Name, as)
+		fmt.Fprintln(a.Out, address+path)
+		return nil
+	})
 }
 
 // notUser fails if a link would limit a user: a user's limits are stored with the user.

@@ -104,35 +104,39 @@ another password with it, and all earlier logins end; role and limits stay.`,
 		Example: "  payersync pages users invite anna --role operator\n  payersync pages users invite bob --connection acme --connection beta",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			as, err := roleNamed(role)
-			if err != nil {
-				return err
-			}
-			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
-				address, err := adminAddress(s)
-				if err != nil {
-					return err
-				}
-				to, err := limitsNamed(s, connections)
-				if err != nil {
-					return err
-				}
-				path, err := admin.Users{Ledger: s.Ledger}.Invite(cmd.Context(), args[0], as, to, actor())
-				if errors.Is(err, admin.ErrUserName) {
-					return usage.Errorf("cannot invite %q: %w; choose another name, an e-mail address will do", args[0], err)
-				}
-				if err != nil {
-					return err
-				}
-				a.Say("It lets %s choose a password, once, within three days:", args[0])
-				fmt.Fprintln(a.Out, address+path)
-				return nil
-			})
+			return a.runUsersInvite(cmd.Context(), args, role, connections)
 		},
 	}
 	c.Flags().StringVar(&role, "role", role, "viewer, operator or admin")
 	c.Flags().StringArrayVar(&connections, "connection", nil, "limit a new user to the connection `NAME`; may be repeated")
 	return c
+}
+
+func (a *app) runUsersInvite(ctx context.Context, args []string, role string, connections []string) error {
+	as, err := roleNamed(role)
+	if err != nil {
+		return err
+	}
+	return a.with(ctx, a.openLedger, func(s *session.Session) error {
+		address, err := adminAddress(s)
+		if err != nil {
+			return err
+		}
+		to, err := limitsNamed(s, connections)
+		if err != nil {
+			return err
+		}
+		path, err := admin.Users{Ledger: s.Ledger}.Invite(ctx, args[0], as, to, actor())
+		if errors.Is(err, admin.ErrUserName) {
+			return usage.Errorf("cannot invite %q: %w; choose another name, an e-mail address will do", args[0], err)
+		}
+		if err != nil {
+			return err
+		}
+		a.Say("It lets %s choose a password, once, within three days:", args[0])
+		fmt.Fprintln(a.Out, address+path)
+		return nil
+	})
 }
 
 // limitsNamed returns the connections of a text.
@@ -158,28 +162,32 @@ connections; a limited admin does not manage users.`,
 		Example: "  payersync pages users limit anna --connection acme\n  payersync pages users limit anna --all",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if all == (len(connections) > 0) {
-				return usage.Errorf("the limits are missing, so nothing was changed; give --connection NAME, which may be repeated, or --all")
-			}
-			said := "sees all connections now; all logins of that person have ended."
-			if !all {
-				said = "sees " + strings.Join(connections, ", ") + " alone now; all logins of that person have ended."
-			}
-			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
-				to, err := limitsNamed(s, connections)
-				if err != nil {
-					return err
-				}
-				return a.changeUserOf(s, args[0], func(u admin.Users, name string) error {
-					return u.Limit(cmd.Context(), name, to, actor(), evenLast)
-				}, said)
-			})
+			return a.runUsersLimit(cmd.Context(), args, connections, all, evenLast)
 		},
 	}
 	c.Flags().StringArrayVar(&connections, "connection", nil, "the connection `NAME`; may be repeated")
 	c.Flags().BoolVar(&all, "all", false, "all connections, also those to come")
 	c.Flags().BoolVar(&evenLast, "even-last", false, "also if no other user with a password is an admin without limits")
 	return c
+}
+
+func (a *app) runUsersLimit(ctx context.Context, args, connections []string, all, evenLast bool) error {
+	if all == (len(connections) > 0) {
+		return usage.Errorf("the limits are missing, so nothing was changed; give --connection NAME, which may be repeated, or --all")
+	}
+	said := "sees all connections now; all logins of that person have ended."
+	if !all {
+		said = "sees " + strings.Join(connections, ", ") + " alone now; all logins of that person have ended."
+	}
+	return a.with(ctx, a.openLedger, func(s *session.Session) error {
+		to, err := limitsNamed(s, connections)
+		if err != nil {
+			return err
+		}
+		return a.changeUserOf(s, args[0], func(u admin.Users, name string) error {
+			return u.Limit(ctx, name, to, actor(), evenLast)
+		}, said)
+	})
 }
 
 func (a *app) usersRoleCmd() *cobra.Command {

@@ -32,27 +32,7 @@ payersync letters stop stops letters about it.`,
 		Example: "  payersync payers ask C0001 C0002 --reason 'they agreed by phone'\n  payersync payers ask C0003 --not\n  payersync payers ask C0003 --undo",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			act := connector.ActAsk
-			switch {
-			case not && undo:
-				return usage.Errorf("--not decides not to ask, and --undo takes a decision back; leave one of them out")
-			case not:
-				act = connector.ActAskNot
-			case undo:
-				act = connector.ActAskByRule
-			}
-			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
-				var records []state.RecordID
-				for _, id := range args {
-					r, err := oneRecord(cmd.Context(), s, id, connection)
-					if err != nil {
-						return err
-					}
-					records = append(records, r)
-				}
-				return connector.Each(records,
-					func(r state.RecordID) error { return a.decideAsking(cmd.Context(), s, r, act, reason) })
-			})
+			return a.runPayersAsk(cmd.Context(), args, not, undo, reason, connection)
 		},
 	}
 	c.Flags().BoolVar(&not, "not", false, "do not ask them")
@@ -60,6 +40,30 @@ payersync letters stop stops letters about it.`,
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
 	c.Flags().StringVar(&connection, "connection", "", "the connection, if several have the record")
 	return c
+}
+
+func (a *app) runPayersAsk(ctx context.Context, args []string, not, undo bool, reason, connection string) error {
+	act := connector.ActAsk
+	switch {
+	case not && undo:
+		return usage.Errorf("--not decides not to ask, and --undo takes a decision back; leave one of them out")
+	case not:
+		act = connector.ActAskNot
+	case undo:
+		act = connector.ActAskByRule
+	}
+	return a.with(ctx, a.openLedger, func(s *session.Session) error {
+		var records []state.RecordID
+		for _, id := range args {
+			r, err := oneRecord(ctx, s, id, connection)
+			if err != nil {
+				return err
+			}
+			records = append(records, r)
+		}
+		return connector.Each(records,
+			func(r state.RecordID) error { return a.decideAsking(ctx, s, r, act, reason) })
+	})
 }
 
 // askReport is the output of `payers ask --output json` for each record.

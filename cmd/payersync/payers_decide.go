@@ -118,28 +118,30 @@ file, and prints each fault with file, line and column. It skips repeated decisi
 so you may read a file twice.`,
 		Example: "  payersync payers match --import who-is-who.csv\n  payersync payers match --import who-is-who.csv --reason 'decided with accounting' --yes",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			sheet, err := readMatches(args[0])
-			if err != nil {
-				return err
-			}
-			return a.withReview(cmd.Context(), *connection, func(ctx context.Context, s *session.Session, r *review) error {
-				if err := r.look(ctx, pairsOf(sheet)); err != nil {
-					return err
-				}
-				said, problems := r.decided(sheet)
-				if len(problems) > 0 {
-					return wrongFile(args[0], problems)
-				}
-				if said, err = r.withNew(ctx, s, sheet, said); err != nil {
-					return err
-				}
-				return a.decide(ctx, s, r, said, d)
-			})
-		},
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.runMatchImport(cmd, args, connection, d) },
 	}
 	d.flags(c)
 	return c
+}
+
+func (a *app) runMatchImport(cmd *cobra.Command, args []string, connection *string, d decision) error {
+	sheet, err := readMatches(args[0])
+	if err != nil {
+		return err
+	}
+	return a.withReview(cmd.Context(), *connection, func(ctx context.Context, s *session.Session, r *review) error {
+		if err := r.look(ctx, pairsOf(sheet)); err != nil {
+			return err
+		}
+		said, problems := r.decided(sheet)
+		if len(problems) > 0 {
+			return wrongFile(args[0], problems)
+		}
+		if said, err = r.withNew(ctx, s, sheet, said); err != nil {
+			return err
+		}
+		return a.decide(ctx, s, r, said, d)
+	})
 }
 
 // readMatches reads a filled review list.

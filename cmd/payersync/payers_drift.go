@@ -30,38 +30,40 @@ take, send and ignore are the three ways to resolve drift. Each needs a reason f
 audit log.`,
 		Example: "  payersync payers drift\n  payersync payers drift C0001 --output json\n  payersync payers drift --take C0001 --field name --reason 'renamed in March'",
 		Args:    cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.with(cmd.Context(), a.open, func(s *session.Session) error {
-				if err := s.Config.Has(f.Connection); err != nil {
-					return err
-				}
-				if len(args) == 1 {
-					p, err := onePayer(cmd.Context(), s, args[0])
-					if err != nil {
-						return err
-					}
-					return a.listDrift(cmd.Context(), s, []state.RecordID{{Connection: p.Connection, SourceID: p.SourceID}})
-				}
-				f.State = string(connector.ReasonForeignChange)
-				limit := a.limitOf(cmd)
-				f.Limit = oneMore(limit)
-				rows, err := s.Ledger.Attention(cmd.Context(), f)
-				if err != nil {
-					return err
-				}
-				rows, more := upTo(rows, limit)
-				defer a.tellMore(more, limit)
-				var ids []state.RecordID
-				for _, r := range rows {
-					ids = append(ids, state.RecordID{Connection: r.Connection, SourceID: r.SourceID})
-				}
-				return a.listDrift(cmd.Context(), s, ids)
-			})
-		},
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.runPayersDrift(cmd, args, f) },
 	}
 	c.Flags().StringVar(&f.Connection, "connection", "", "only this connection")
 	limitFlag(c)
 	return c
+}
+
+func (a *app) runPayersDrift(cmd *cobra.Command, args []string, f state.Filter) error {
+	return a.with(cmd.Context(), a.open, func(s *session.Session) error {
+		if err := s.Config.Has(f.Connection); err != nil {
+			return err
+		}
+		if len(args) == 1 {
+			p, err := onePayer(cmd.Context(), s, args[0])
+			if err != nil {
+				return err
+			}
+			return a.listDrift(cmd.Context(), s, []state.RecordID{{Connection: p.Connection, SourceID: p.SourceID}})
+		}
+		f.State = string(connector.ReasonForeignChange)
+		limit := a.limitOf(cmd)
+		f.Limit = oneMore(limit)
+		rows, err := s.Ledger.Attention(cmd.Context(), f)
+		if err != nil {
+			return err
+		}
+		rows, more := upTo(rows, limit)
+		defer a.tellMore(more, limit)
+		var ids []state.RecordID
+		for _, r := range rows {
+			ids = append(ids, state.RecordID{Connection: r.Connection, SourceID: r.SourceID})
+		}
+		return a.listDrift(cmd.Context(), s, ids)
+	})
 }
 
 // driftReport is a payer in `payers drift --output json`.

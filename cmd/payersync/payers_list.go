@@ -123,15 +123,7 @@ Cells of the CSV that look like a formula get a leading apostrophe.`,
 		Example: `  payersync payers list --search 'bakery leeds'
   payersync payers list --mandate CREATED --sort since --columns record,name,email,since
   payersync payers list --all --output csv > books.csv`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			l.Sort, l.Limit = state.RecordSort(sort), a.limitOf(cmd)
-			if err := l.check(a.now()); err != nil {
-				return err
-			}
-			return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
-				return a.listPayers(cmd.Context(), s, l)
-			})
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runPayersList(cmd, l, sort) },
 	}
 	f := c.Flags()
 	f.StringVar(&l.Connection, "connection", "", "only this connection")
@@ -148,6 +140,16 @@ Cells of the CSV that look like a formula get a leading apostrophe.`,
 		"the columns, separated by commas (default "+strings.Join(usualColumns, ",")+")")
 	limitFlag(c)
 	return asCSV(c)
+}
+
+func (a *app) runPayersList(cmd *cobra.Command, l payerListing, sort string) error {
+	l.Sort, l.Limit = state.RecordSort(sort), a.limitOf(cmd)
+	if err := l.check(a.now()); err != nil {
+		return err
+	}
+	return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
+		return a.listPayers(cmd.Context(), s, l)
+	})
 }
 
 func columnNames() []string {

@@ -38,27 +38,29 @@ With --csv the list goes to a new file for a spreadsheet. Write accept or reject
 the column decision, or new for a record without a customer there. Read it with
 payersync payers match --import. The file contains personal data.`,
 		Example: "  payersync payers match --limit 20\n  payersync payers match --csv who-is-who.csv",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withReview(cmd.Context(), connection, func(ctx context.Context, s *session.Session, r *review) error {
-				limit := a.limitOf(cmd)
-				found, err := r.find(ctx)
-				switch {
-				case err != nil:
-					return err
-				case file != "":
-					return a.writeMatches(ctx, r, file, found)
-				case a.JSON():
-					shown, err := r.shown(ctx, firstOf(found, limit))
-					return errors.Join(err, show.Lines(a.Out, reportsOf(shown)))
-				}
-				return errors.Join(a.printMatches(ctx, r, found, limit), a.sayStops(ctx, s, r.conn.Name))
-			})
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runPayersMatch(cmd, connection, file) },
 	}
 	c.Flags().StringVar(&connection, "connection", "", "the records' connection; needed if there are several")
 	c.Flags().StringVar(&file, "csv", "", "write the list to a new `FILE` for a spreadsheet")
 	limitFlag(c)
 	return also(also(c, "import", a.matchImportCmd(&connection)), "finish", a.matchFinishCmd(&connection))
+}
+
+func (a *app) runPayersMatch(cmd *cobra.Command, connection, file string) error {
+	return a.withReview(cmd.Context(), connection, func(ctx context.Context, s *session.Session, r *review) error {
+		limit := a.limitOf(cmd)
+		found, err := r.find(ctx)
+		switch {
+		case err != nil:
+			return err
+		case file != "":
+			return a.writeMatches(ctx, r, file, found)
+		case a.JSON():
+			shown, err := r.shown(ctx, firstOf(found, limit))
+			return errors.Join(err, show.Lines(a.Out, reportsOf(shown)))
+		}
+		return errors.Join(a.printMatches(ctx, r, found, limit), a.sayStops(ctx, s, r.conn.Name))
+	})
 }
 
 // review holds the present data for a review list.

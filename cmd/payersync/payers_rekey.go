@@ -34,30 +34,34 @@ the mandate and its signing link stay as they are. Nothing is sent before that r
 			"  payersync payers moved C0907 --from C0001 --reason 'entered anew in March'",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if reason == "" {
-				return usage.Errorf("moving a customer takes a reason: --reason 'new numbers since March'")
-			}
-			holder := args[0]
-			if from != "" {
-				holder = from
-			}
-			return a.with(cmd.Context(), a.open, func(s *session.Session) error {
-				p, err := holderOf(cmd.Context(), s, args[0], holder)
-				if err != nil {
-					return err
-				}
-				record, err := recordNamed(cmd.Context(), s, args[0], p, from != "")
-				if err != nil {
-					return err
-				}
-				return a.rekey(cmd.Context(), s, p, record, from != "", reason, yes)
-			})
+			return a.runPayersMoved(cmd.Context(), args, from, reason, yes)
 		},
 	}
 	c.Flags().StringVar(&from, "from", "", "the removed `RECORD` that has the customer")
 	c.Flags().StringVar(&reason, "reason", "", "why, for the audit log")
 	c.Flags().BoolVar(&yes, "yes", false, "ask no question")
 	return c
+}
+
+func (a *app) runPayersMoved(ctx context.Context, args []string, from, reason string, yes bool) error {
+	if reason == "" {
+		return usage.Errorf("moving a customer takes a reason: --reason 'new numbers since March'")
+	}
+	holder := args[0]
+	if from != "" {
+		holder = from
+	}
+	return a.with(ctx, a.open, func(s *session.Session) error {
+		p, err := holderOf(ctx, s, args[0], holder)
+		if err != nil {
+			return err
+		}
+		record, err := recordNamed(ctx, s, args[0], p, from != "")
+		if err != nil {
+			return err
+		}
+		return a.rekey(ctx, s, p, record, from != "", reason, yes)
+	})
 }
 
 // holderOf finds the payer of holder. It looks for the source id in the record's own connection first, which

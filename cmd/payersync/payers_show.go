@@ -32,24 +32,28 @@ unless you give --show-values; signing links and bank details never appear.`,
 		Example: "  payersync payers show C0001\n  payersync payers show 'Harbour Bakery Ltd'\n  payersync payers show C0001 --show-values --output json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.mappingSession(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			if err := s.Config.Has(connection); err != nil {
-				return err
-			}
-			found, err := findRecords(cmd.Context(), s.Ledger, connection, args[0])
-			if err != nil {
-				return err
-			}
-			return connector.Each(found, func(id state.RecordID) error { return a.showPayer(cmd.Context(), s, id, p) })
+			return a.runPayersShow(cmd.Context(), args, p, connection)
 		},
 	}
 	c.Flags().StringVar(&connection, "connection", "", "the record's connection; the default is all connections")
 	p.flag(c)
 	return c
+}
+
+func (a *app) runPayersShow(ctx context.Context, args []string, p privacy, connection string) error {
+	s, err := a.mappingSession(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if err := s.Config.Has(connection); err != nil {
+		return err
+	}
+	found, err := findRecords(ctx, s.Ledger, connection, args[0])
+	if err != nil {
+		return err
+	}
+	return connector.Each(found, func(id state.RecordID) error { return a.showPayer(ctx, s, id, p) })
 }
 
 // findRecords returns the records of a text: by an id, or one record by its name. A blank connection stands

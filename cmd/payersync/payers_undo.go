@@ -53,21 +53,23 @@ cannot undo a change that created a customer, because payersync never deletes
 anything.`,
 		Example: "  payersync payers show C0001\n  payersync payers undo 17 --reason 'matched the wrong company' && payersync sync",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := strconv.ParseInt(args[0], 10, 64)
-			if err != nil || id < 1 {
-				return usage.Errorf("a change has a number: payersync payers show names those of a record, as in payersync payers undo 17")
-			}
-			if d.reason == "" {
-				return usage.Errorf("undoing a change takes a reason: --reason 'matched the wrong company'")
-			}
-			return a.with(cmd.Context(), a.open, func(s *session.Session) error {
-				return a.undo(cmd.Context(), s, id, d)
-			})
-		},
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.runPayersUndo(cmd.Context(), args, d) },
 	}
 	d.flags(c)
 	return c
+}
+
+func (a *app) runPayersUndo(ctx context.Context, args []string, d decision) error {
+	id, err := strconv.ParseInt(args[0], 10, 64)
+	if err != nil || id < 1 {
+		return usage.Errorf("a change has a number: payersync payers show names those of a record, as in payersync payers undo 17")
+	}
+	if d.reason == "" {
+		return usage.Errorf("undoing a change takes a reason: --reason 'matched the wrong company'")
+	}
+	return a.with(ctx, a.open, func(s *session.Session) error {
+		return a.undo(ctx, s, id, d)
+	})
 }
 
 // undoReport is the output of `payers undo` and `payers different` with --output json.

@@ -27,24 +27,26 @@ and prints them. It creates and changes nothing in the billing service. payersyn
 keeps the plan. A plan above the limits waits for a person: payersync plan approve
 releases it, in whole or in part, and payersync plan reject rejects it.`,
 		Example: "  payersync plan acme\n  payersync plan show 12\n  payersync plan reject 12 --reason 'the export was wrong'",
-		RunE: func(cmd *cobra.Command, names []string) error {
-			return a.runConnections(cmd.Context(), names,
-				func(ctx context.Context, s *session.Session, conn syncer.Connection) (int, error) {
-					res, err := a.runOne(ctx, s, conn, syncer.RunOptions{Kind: connector.RunPlan, Trigger: "manual"})
-					if err != nil {
-						return exitCode(err), err
-					}
-					if res.Err != nil && (res.Plan == nil || res.Plan.Lost == 0) {
-						return codeOf(res), res.Err
-					}
-					return codeOf(res), a.showPlan(ctx, s, res, limit)
-				})
-		},
+		RunE:    func(cmd *cobra.Command, names []string) error { return a.runPlan(cmd, names, limit) },
 	}
 	c.AddCommand(a.plansListCmd(), a.plansShowCmd(), a.approveCmd(), a.plansRejectCmd())
 	c.Flags().IntVar(&limit, "limit", 50,
 		"print at most so many changes of a connection, and as many records on hold; 0 prints all, and so does JSON")
 	return c
+}
+
+func (a *app) runPlan(cmd *cobra.Command, names []string, limit int) error {
+	return a.runConnections(cmd.Context(), names,
+		func(ctx context.Context, s *session.Session, conn syncer.Connection) (int, error) {
+			res, err := a.runOne(ctx, s, conn, syncer.RunOptions{Kind: connector.RunPlan, Trigger: "manual"})
+			if err != nil {
+				return exitCode(err), err
+			}
+			if res.Err != nil && (res.Plan == nil || res.Plan.Lost == 0) {
+				return codeOf(res), res.Err
+			}
+			return codeOf(res), a.showPlan(ctx, s, res, limit)
+		})
 }
 
 // changeReport is one change in `plan --output json`.

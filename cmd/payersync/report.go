@@ -47,24 +47,26 @@ payersync does nothing else with it.
 A payer that can be debited has a mandate approved by a bank; this says nothing about
 collected money.`,
 		Example: "  payersync report\n  payersync report --class D --connection acme\n  payersync report --output csv > report.csv",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			class = strings.ToUpper(class)
-			if err := errors.Join(oneOf("class", class, readiness.Classes...), oneOf("task", task, admin.Tasks...)); err != nil {
-				return err
-			}
-			r := reporting{on: admin.ReportOn{Connection: connection}, class: readiness.Class(class), task: admin.Task(task),
-				limit: a.limitOf(cmd)}
-			return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
-				r.on.Valid = s.Config.Billing.LinkValid.Length()
-				return a.printReport(cmd.Context(), s, &r)
-			})
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runReport(cmd, connection, class, task) },
 	}
 	c.Flags().StringVar(&connection, "connection", "", "only this connection")
 	c.Flags().StringVar(&class, "class", "", "only the records of this class: "+joined(readiness.Classes))
 	c.Flags().StringVar(&task, "task", "", "only the records with this task: "+joined(admin.Tasks))
 	limitFlag(c)
 	return asCSV(c)
+}
+
+func (a *app) runReport(cmd *cobra.Command, connection, class, task string) error {
+	class = strings.ToUpper(class)
+	if err := errors.Join(oneOf("class", class, readiness.Classes...), oneOf("task", task, admin.Tasks...)); err != nil {
+		return err
+	}
+	r := reporting{on: admin.ReportOn{Connection: connection}, class: readiness.Class(class), task: admin.Task(task),
+		limit: a.limitOf(cmd)}
+	return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
+		r.on.Valid = s.Config.Billing.LinkValid.Length()
+		return a.printReport(cmd.Context(), s, &r)
+	})
 }
 
 // classLines lists the classes for people.

@@ -55,14 +55,16 @@ default; payersync pages link prints a sign-in link. If other machines reach the
 pages, they need TLS, and users or pages.oidc. Metrics for Prometheus: GET /metrics at
 server.metrics, off by default; they contain no personal data and ask for no password.`,
 		Example: "  payersync serve --config /etc/payersync/payersync.yaml",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := a.openAndServe(cmd.Context())
-			if errors.Is(err, context.Canceled) {
-				return nil // told to stop before it had begun is stopped in order, too
-			}
-			return err
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runServe(cmd.Context()) },
 	}
+}
+
+func (a *app) runServe(ctx context.Context) error {
+	err := a.openAndServe(ctx)
+	if errors.Is(err, context.Canceled) {
+		return nil // told to stop before it had begun is stopped in order, too
+	}
+	return err
 }
 
 func (a *app) openAndServe(ctx context.Context) error {

@@ -31,19 +31,21 @@ For a system without a profile, write one: --new makes a draft, --check checks i
 --try reads one page of your company, and --record makes examples from it.`,
 		Example: "  payersync source\n  payersync source freeagent\n  payersync source --new ours --openapi openapi.yaml > ours.yaml\n  payersync source --try acme",
 		Args:    cobra.MaximumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return a.listProfiles()
-			}
-			p, _, err := profileNamed(args[0])
-			if err != nil {
-				return err
-			}
-			return a.showProfile(p)
-		},
+		RunE:    func(_ *cobra.Command, args []string) error { return a.runSource(args) },
 	}
 	return also(also(also(also(c, "check", a.sourceCheckCmd()), "try", a.sourceTryCmd()), "record", a.sourceRecordCmd()),
 		"new", a.sourceNewCmd())
+}
+
+func (a *app) runSource(args []string) error {
+	if len(args) == 0 {
+		return a.listProfiles()
+	}
+	p, _, err := profileNamed(args[0])
+	if err != nil {
+		return err
+	}
+	return a.showProfile(p)
 }
 
 func (a *app) sourceCheckCmd() *cobra.Command {

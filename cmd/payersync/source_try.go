@@ -81,33 +81,35 @@ it guessed is marked. What the description does not tell is a ? in the draft. pa
 does not run with such a profile: it names the line of each ? until you fill it in.`,
 		Example: "  payersync source --new ours --openapi openapi.yaml > ours.yaml\n  payersync source --check ours.yaml",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			switch {
-			case !profileName.MatchString(args[0]):
-				return usage.Errorf("the name %q of the profile must be small letters, digits and dashes, at most 32", args[0])
-			case config.ShippedProfile(args[0]) != nil:
-				return usage.Errorf("there is a shipped profile %s; choose another name", args[0])
-			case file == "":
-				return usage.Errorf("name the description of the API with --openapi FILE")
-			}
-			description, err := os.ReadFile(file)
-			if err != nil {
-				return usage.Mistake{Err: fmt.Errorf("cannot read the description: %w", err)}
-			}
-			draft, err := httpsource.Draft(args[0], description)
-			if err != nil {
-				return fmt.Errorf("cannot draft a profile from %s: %w", file, err)
-			}
-			if _, err = a.Out.Write(draft); err != nil {
-				return err
-			}
-			a.Say("%s values are still open, each a ? in the draft; payersync source --check names their lines",
-				fmt.Sprint(strings.Count(string(draft), `"?"`)))
-			return nil
-		},
+		RunE:    func(_ *cobra.Command, args []string) error { return a.runSourceNew(args, file) },
 	}
 	c.Flags().StringVar(&file, "openapi", "", "the description of the API, a `FILE` in YAML or JSON")
 	return c
+}
+
+func (a *app) runSourceNew(args []string, file string) error {
+	switch {
+	case !profileName.MatchString(args[0]):
+		return usage.Errorf("the name %q of the profile must be small letters, digits and dashes, at most 32", args[0])
+	case config.ShippedProfile(args[0]) != nil:
+		return usage.Errorf("there is a shipped profile %s; choose another name", args[0])
+	case file == "":
+		return usage.Errorf("name the description of the API with --openapi FILE")
+	}
+	description, err := os.ReadFile(file)
+	if err != nil {
+		return usage.Mistake{Err: fmt.Errorf("cannot read the description: %w", err)}
+	}
+	draft, err := httpsource.Draft(args[0], description)
+	if err != nil {
+		return fmt.Errorf("cannot draft a profile from %s: %w", file, err)
+	}
+	if _, err = a.Out.Write(draft); err != nil {
+		return err
+	}
+	a.Say("%s values are still open, each a ? in the draft; payersync source --check names their lines",
+		fmt.Sprint(strings.Count(string(draft), `"?"`)))
+	return nil
 }
 
 // profiled hands the source of a connection to do. It must be one with a profile.

@@ -36,20 +36,22 @@ each in a line with the worst problem. --all shows every account, and --account 
 them in full. The exit status is 0 if payersync could check all accounts, whatever the
 problems are.`,
 		Example: "  payersync status\n  payersync status --output json | jq .attention\n  payersync status --config node.yaml --all",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			switch fleet := a.account == "" && config.IsNode(a.config); {
-			case fleet:
-				return a.statusOfAccounts(cmd.Context(), all)
-			case all:
-				return usage.Errorf("--all shows every account of a database, and this is one account; omit it, or name the configuration of a node with --config")
-			}
-			return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
-				return a.status(cmd, s)
-			})
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runStatus(cmd, all) },
 	}
 	c.Flags().BoolVar(&all, "all", false, "with a node's configuration: every account, not only those with problems")
 	return c
+}
+
+func (a *app) runStatus(cmd *cobra.Command, all bool) error {
+	switch fleet := a.account == "" && config.IsNode(a.config); {
+	case fleet:
+		return a.statusOfAccounts(cmd.Context(), all)
+	case all:
+		return usage.Errorf("--all shows every account of a database, and this is one account; omit it, or name the configuration of a node with --config")
+	}
+	return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
+		return a.status(cmd, s)
+	})
 }
 
 // statusReport is the output of `status --output json`; its keys are public.

@@ -26,24 +26,26 @@ without an answer. Actions that need a reason ask for it.
 
 Without a terminal, or with --output json, it prints the list.`,
 		Example: "  payersync todo\n  payersync todo --output json",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var lines []needLine
-			if err := a.with(cmd.Context(), a.openReport, func(s *session.Session) (err error) {
-				lines, err = a.readNeeds(cmd.Context(), s)
-				return err
-			}); err != nil {
-				return err
-			}
-			switch {
-			case a.JSON():
-				return show.Lines(a.Out, lines)
-			case len(lines) == 0 || a.Unasked() != "":
-				a.printNeeds(lines)
-				return nil
-			}
-			return (&todoWalk{app: a, root: cmd.Root()}).through(cmd.Context(), lines)
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runTodo(cmd) },
 	}
+}
+
+func (a *app) runTodo(cmd *cobra.Command) error {
+	var lines []needLine
+	if err := a.with(cmd.Context(), a.openReport, func(s *session.Session) (err error) {
+		lines, err = a.readNeeds(cmd.Context(), s)
+		return err
+	}); err != nil {
+		return err
+	}
+	switch {
+	case a.JSON():
+		return show.Lines(a.Out, lines)
+	case len(lines) == 0 || a.Unasked() != "":
+		a.printNeeds(lines)
+		return nil
+	}
+	return (&todoWalk{app: a, root: cmd.Root()}).through(cmd.Context(), lines)
 }
 
 // todoWalk asks about the items of the list, one after the other.

@@ -121,27 +121,31 @@ read. You may omit the hash at the end of a delivery's key.
 the others stay in quarantine, with the reason.`,
 		Example: "  payersync webhooks replay event:0b6f1c2e\n  payersync webhooks replay --quarantined",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if quarantined == (len(args) > 0) {
-				return usage.Errorf("name the deliveries to replay, or all quarantined ones with --quarantined")
-			}
-			return a.with(cmd.Context(), a.open, func(s *session.Session) error {
-				if quarantined {
-					return a.replayQuarantined(cmd.Context(), s)
-				}
-				if err := connector.Each(args,
-					func(name string) error { return a.replayDelivery(cmd.Context(), s, name) }); err != nil {
-					return err
-				}
-				drained, err := s.Reconciler.Drain(cmd.Context())
-				if err != nil {
-					return err
-				}
-				return a.showDrained(drained)
-			})
+			return a.runWebhooksReplay(cmd.Context(), args, quarantined)
 		},
 	}
 	c.Flags().BoolVar(&quarantined, "quarantined", false, "all quarantined deliveries")
 	return c
+}
+
+func (a *app) runWebhooksReplay(ctx context.Context, args []string, quarantined bool) error {
+	if quarantined == (len(args) > 0) {
+		return usage.Errorf("name the deliveries to replay, or all quarantined ones with --quarantined")
+	}
+	return a.with(ctx, a.open, func(s *session.Session) error {
+		if quarantined {
+			return a.replayQuarantined(ctx, s)
+		}
+		if err := connector.Each(args,
+			func(name string) error { return a.replayDelivery(ctx, s, name) }); err != nil {
+			return err
+		}
+		drained, err := s.Reconciler.Drain(ctx)
+		if err != nil {
+			return err
+		}
+		return a.showDrained(drained)
+	})
 }
 
 func (a *app) showDrained(drained reconcile.DrainResult) error {

@@ -27,35 +27,39 @@ refused write may be tried again. The next plan shows the resulting write.`,
 		Example: "  payersync writeback take C0001 --reason \"a slip of the pen\"",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if strings.TrimSpace(reason) == "" {
-				return usage.Errorf("--reason is missing: say for the audit log why the field is payersync's again")
-			}
-			return a.with(cmd.Context(), a.openLedger, func(s *session.Session) error {
-				all, err := writers(cmd.Context(), s, connection)
-				switch {
-				case err != nil:
-					return err
-				case len(all) > 1:
-					return usage.Errorf("several connections write back; name one with --connection")
-				}
-				for _, w := range all {
-					took, err := writeback.Take(cmd.Context(), s.Ledger, w, args[0], actor(), reason)
-					if err != nil {
-						return err
-					}
-					if took {
-						a.Say("The field of record %s is payersync's again. See payersync writeback plan --connection %s",
-							show.Visible(args[0]), w.Name)
-						return a.Result(map[string]any{"connection": w.Name, "source_id": args[0], "taken": true})
-					}
-				}
-				return fmt.Errorf("cannot take the field of record %s: nobody else changed it, and nothing was refused; payersync writeback shows the fields", show.Visible(args[0]))
-			})
+			return a.runWritebackTake(cmd.Context(), args, connection, reason)
 		},
 	}
 	c.Flags().StringVar(&connection, "connection", "", "the connection with this `NAME`, if there are several")
 	c.Flags().StringVar(&reason, "reason", "", "`TEXT` for the audit log")
 	return c
+}
+
+func (a *app) runWritebackTake(ctx context.Context, args []string, connection, reason string) error {
+	if strings.TrimSpace(reason) == "" {
+		return usage.Errorf("--reason is missing: say for the audit log why the field is payersync's again")
+	}
+	return a.with(ctx, a.openLedger, func(s *session.Session) error {
+		all, err := writers(ctx, s, connection)
+		switch {
+		case err != nil:
+			return err
+		case len(all) > 1:
+			return usage.Errorf("several connections write back; name one with --connection")
+		}
+		for _, w := range all {
+			took, err := writeback.Take(ctx, s.Ledger, w, args[0], actor(), reason)
+			if err != nil {
+				return err
+			}
+			if took {
+				a.Say("The field of record %s is payersync's again. See payersync writeback plan --connection %s",
+					show.Visible(args[0]), w.Name)
+				return a.Result(map[string]any{"connection": w.Name, "source_id": args[0], "taken": true})
+			}
+		}
+		return fmt.Errorf("cannot take the field of record %s: nobody else changed it, and nothing was refused; payersync writeback shows the fields", show.Visible(args[0]))
+	})
 }
 
 // writebackJob is the name of the write-back job.
