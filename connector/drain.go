@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// lastCallKey is the key of WithDrain in a context.
-type lastCallKey struct{}
+// drainKey is the key of WithDrain in a context.
+type drainKey struct{}
 
 // WithDrain returns a context for a drain: after the end of last no new request may be sent, but requests in flight
 // may still be answered.
 func WithDrain(ctx, last context.Context) context.Context {
-	return context.WithValue(ctx, lastCallKey{}, last)
+	return context.WithValue(ctx, drainKey{}, last)
 }
 
 // fenceKey is the key of WithFence in a context.
@@ -39,7 +39,7 @@ func MayLeave(ctx context.Context) error {
 			return err
 		}
 	}
-	if last, ok := ctx.Value(lastCallKey{}).(context.Context); ok && last.Err() != nil {
+	if last, ok := ctx.Value(drainKey{}).(context.Context); ok && last.Err() != nil {
 		return context.Cause(last)
 	}
 	return ctx.Err()
@@ -49,7 +49,7 @@ func MayLeave(ctx context.Context) error {
 // earlier. The function releases the context's resources.
 func Leaving(ctx context.Context) (context.Context, context.CancelFunc) {
 	leaving, cancel := context.WithCancelCause(ctx)
-	last, ok := ctx.Value(lastCallKey{}).(context.Context)
+	last, ok := ctx.Value(drainKey{}).(context.Context)
 	if !ok {
 		return leaving, func() { cancel(nil) }
 	}
