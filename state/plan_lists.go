@@ -110,7 +110,7 @@ func shareOf(p Plan, query func(string, ...any) (*sql.Rows, error)) (s Share, er
 	h := sha256.New()
 	fmt.Fprintf(h, "%d %s %s\n", p.ID, p.Hash, p.State)
 	var hash sql.RawBytes
-	var said int64 // 1: approved; 2: left out; 3: both
+	var said uint8 // 1: approved; 2: left out; 3: both
 	var line []byte
 	dest := []any{&s.Newest, &hash, &said}
 	for rows.Next() {
@@ -125,7 +125,7 @@ func shareOf(p Plan, query func(string, ...any) (*sql.Rows, error)) (s Share, er
 			s.LeftOut++
 		}
 		line = strconv.AppendInt(line[:0], s.Newest, 10)
-		line = append(append(append(line, ' '), hash...), ' ', '0'+byte(said), '\n')
+		line = append(append(append(line, ' '), hash...), ' ', '0'+said, '\n')
 		_, _ = h.Write(line)
 	}
 	s.Reads = hex.EncodeToString(h.Sum(nil))

@@ -110,7 +110,7 @@ func Paths(trips []Verification) []string {
 	return slices.Compact(out)
 }
 
-// Verification returns the evidence on an update format.
+// RoundTrip returns the evidence on an update format.
 func (l *Ledger) RoundTrip(ctx context.Context, way UpdateFormat) (Proof, error) {
 	type row struct {
 		Verification

@@ -97,7 +97,7 @@ func (l *Ledger) Sound(ctx context.Context) error {
 	return l.Looked(ctx)
 }
 
-// CheckProgress waits until the check of the whole file has ended, even if no caller needs it, and returns
+// Looked waits until the check of the whole file has ended, even if no caller needs it, and returns
 // the result.
 func (l *Ledger) Looked(ctx context.Context) error {
 	l.sound.asked()

@@ -273,7 +273,8 @@ func TestReadsRacingWithCloseFailCleanly(t *testing.T) {
 		t.Error(err)
 	}
 	wg.Wait()
-	if _, err := d.query(t.Context(), "SELECT 0"); !errors.Is(err, ErrClosed) {
+	var got int
+	if err := d.queryRow(t.Context(), "SELECT 0").Scan(&got); !errors.Is(err, ErrClosed) {
 		t.Errorf("a read after Close: %v, want %v", err, ErrClosed)
 	}
 }

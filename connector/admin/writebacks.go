@@ -65,7 +65,7 @@ type WritesQuery struct {
 	Read  bool   // also the fields' present values
 }
 
-// PlanProgress returns a page of a connection's planned writes. It fails with ErrNoWriteback or ErrNotOpened.
+// Plan returns a page of a connection's planned writes. It fails with ErrNoWriteback or ErrNotOpened.
 func (w *Writebacks) Plan(ctx context.Context, connection string, q WritesQuery) (out Writes, err error) {
 	c, err := w.open(ctx, connection)
 	if err != nil {

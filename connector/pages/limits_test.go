@@ -170,9 +170,9 @@ func TestWhoIsLimitedChangesNothingOfAnotherConnection(t *testing.T) {
 func TestEveryThingThatPagesAreMadeOfIsCutOrTheSameForAll(t *testing.T) {
 	t.Parallel()
 	same := []string{"Explain", "Hosts", "Secure", "Valid", "Report", "Starter", "Rate", "Approvers", "FourEyes", "Design",
-		"Door", "Guides", "Provider", "Network"}
+		"Door", "Guides", "Provider", "Network", "Systems"}
 	cut := []string{"Ledger", "Lists", "Connections", "Expected", "Letters", "Mandates", "Deliveries", "Attention",
-		"Matches", "Nudge", "Jobs", "Settings", "Standings", "Fetcher", "Mappings", "Moves"}
+		"Matches", "Nudge", "Jobs", "Settings", "Standings", "Fetcher", "Mappings", "Moves", "Writebacks"}
 	for f := range reflect.TypeFor[pages.Config]().Fields() {
 		if slices.Contains(same, f.Name) == slices.Contains(cut, f.Name) {
 			t.Errorf("it is not said what Config.%s is to who is limited", f.Name)

@@ -7,7 +7,7 @@ import "fmt"
 // Mistake is a mistake in how a command was called or configured.
 type Mistake struct{ Err error }
 
-// Mistake describes the mistake for the caller of the command.
+// Error describes the mistake for the caller of the command.
 func (e Mistake) Error() string { return e.Err.Error() }
 
 // Unwrap returns the mistake.
