@@ -100,7 +100,7 @@ func (tx *Tx) ApproveSome(plan int64, changes []int64, actor, which string) erro
 	if n, err = tx.changePlan(plan, "left_out = 1", "NOT "+isApproved+" AND NOT "+waitsForPerson); err != nil {
 		return err
 	}
-	if err := errors.Join(tx.leaveWaiting(plan, LeftOut(int(n))), tx.acceptProfile(plan, actor)); err != nil {
+	if err := tx.leaveWaiting(plan, LeftOut(int(n))); err != nil {
 		return err
 	}
 	return tx.auditPlan(plan, Entry{Actor: actor, Action: "approve part of plan"}, which)

@@ -226,6 +226,9 @@ func (a *app) approvePart(ctx context.Context, s *session.Session, plan admin.Pl
 	case plan.Lost > 0:
 		return fmt.Errorf("cannot approve part of plan %d: it is a standstill, and excludes payers or puts them on hold; approve the whole plan, or correct the mapping or the records", plan.ID)
 	}
+	if plan.Profile != "" {
+		return fmt.Errorf("cannot approve part of plan %d: it was made with an edited profile, which you can only approve with the whole plan; approve the whole plan, or undo the edit", plan.ID)
+	}
 	if plan.State != state.PlanWaiting && plan.State != state.PlanRejected && plan.State != state.PlanDraft {
 		return state.ErrPlanNotWaiting
 	}

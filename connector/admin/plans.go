@@ -343,8 +343,8 @@ func AlikeWords(c state.Change, k state.Lookalike) string {
 	return said
 }
 
-// ErrTogether means part of a plan with removed records or lost payers was chosen; such a plan is decided as a whole.
-var ErrTogether = errors.New("what it lets go goes together")
+// ErrTogether means part of a plan was chosen that must be approved as a whole, see PlanProgress.Whole.
+var ErrTogether = errors.New("it can only be approved as a whole")
 
 // exactly calls do on a plan with the content shown to the person. If the content has changed, it fails with
 // state.ErrPlanChanged and does nothing.

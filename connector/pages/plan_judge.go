@@ -57,8 +57,12 @@ func (v *visit) judge() error {
 	case "all":
 		note = fmt.Sprintf("Plan %d is approved, with %s. Nothing was sent yet: the next run sends it.", p.ID,
 			connector.Plural(p.Pending, "change"))
-		if p.Whole() {
+		switch {
+		case p.Standstill():
 			note = fmt.Sprintf("Plan %d is approved. The next run goes on without these records.", p.ID)
+		case p.Profile != "":
+			note = fmt.Sprintf("Plan %d and the edited profile are approved. Scheduled runs go on, and the next run sends the plan.",
+				p.ID)
 		}
 		err = admin.Approve(v.Context(), v.ledger(), p, v.approver())
 	case "some":
