@@ -89,9 +89,9 @@ func (e *sqliteFile) open(ctx context.Context, l *Ledger) (err error) {
 	if l.writer, err = openWriter(e); err != nil {
 		return err
 	}
-	// Each commit invalidates a reader's cache, which then frees all of its pages. Memory freed beyond
-	// 4 MiB goes back to the system and is asked for again, which costs more than a second read of a
-	// page. A reader that nobody uses is closed, see below.
+	// Each commit invalidates a reader's cache, which then frees all of its pages. The allocator gives
+	// freed memory beyond 4 MiB back to the system, and gets it again for the next pages. A larger
+	// cache costs more than it saves. A reader that nobody uses is closed, see below.
 	if l.reader, err = sql.Open("sqlite", e.readOnly+"&_pragma=cache_size(-2000)"); err != nil {
 		return fmt.Errorf("open the ledger: %w", err)
 	}

@@ -311,10 +311,12 @@ type Silence struct {
 	Changes int    `json:"changes"` // of mandates that were known before
 }
 
+const lastDelivery = "SELECT max(last_at) FROM inbox_counts"
+
 // Silence counts what sweeps found since the last webhook came.
 func (l *Ledger) Silence(ctx context.Context) (s Silence, err error) {
 	err = l.queryRow(ctx, `SELECT w.last, count(DISTINCT h.cause_id), count(h.seq)
-		FROM (SELECT coalesce(max(last_at), '') AS last FROM inbox_counts) w
+		FROM (SELECT coalesce((`+lastDelivery+`), '') AS last) w
 		LEFT JOIN mandate_history h ON h.observed_at > w.last AND h.cause = 'sweep' AND h.from_status <> ''
 		GROUP BY w.last`).Scan(&s.Since, &s.Sweeps, &s.Changes)
 	if err != nil {
@@ -325,7 +327,7 @@ func (l *Ledger) Silence(ctx context.Context) (s Silence, err error) {
 
 // LastDelivery returns when the last webhook came; the zero time for never.
 func (l *Ledger) LastDelivery(ctx context.Context) (time.Time, error) {
-	return l.time(ctx, "SELECT max(last_at) FROM inbox_counts")
+	return l.time(ctx, lastDelivery)
 }
 
 // NewestRunEnd returns when the connection's newest run ended; the zero time for none and for an

@@ -157,7 +157,7 @@ func systems() []pages.System {
 		out = append(out, s)
 	}
 	for _, name := range config.Profiles() {
-		if name != forTests {
+		if name != besidePackage {
 			out = append(out, systemOf(config.ShippedProfile(name)))
 		}
 	}
@@ -167,8 +167,8 @@ func systems() []pages.System {
 // notRecorded stands for a test with a company, of systems without a profile that says so.
 const notRecorded = "not recorded"
 
-// forTests is the profile of a system that payersync reads without one.
-const forTests = "xero-http"
+// besidePackage is the profile of a system that has a package of its own. It serves comparison.
+const besidePackage = "xero-http"
 
 func beginWith(kind string) string { return "payersync init --source " + kind + " FOLDER" }
 

@@ -209,7 +209,7 @@ func TestThePagesListTheSystemsOfTheCommand(t *testing.T) {
 		}
 	}
 	for _, name := range append(config.Profiles(), config.KindXero, config.KindCSV) {
-		if names[name] == (name == forTests) {
+		if names[name] == (name == besidePackage) {
 			t.Errorf("%s is in the list: %t", name, names[name])
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"payersync/connector"
 	"payersync/connector/admin"
 	"payersync/connector/readiness"
 	"payersync/state"
@@ -106,13 +107,7 @@ func (v *visit) report() error {
 	if content.Title = listTitle(class, step, stage, who); task != "" {
 		content.Title = task.Title()
 	}
-	for _, a := range actors {
-		if n := c.Number(admin.Which{Who: a}); n > 0 || a == who {
-			content.Acts = append(content.Acts,
-				actsRow{leads{v.with("who", string(a), "class", "", "step", "", "stage", "", "task", "", "after", ""), number(n) +
-					" " + actorWords[a]}, a == who})
-		}
-	}
+	content.Acts = v.acting(c, who)
 	which := admin.Which{Class: class, Step: step, Stage: stage, Who: who, Task: task, Acts: class == "" && stage == "" &&
 		who == "" && task == ""}
 	content.Listed = c.Number(which)
@@ -131,13 +126,23 @@ func (v *visit) report() error {
 	if err != nil {
 		return err
 	}
-	for _, r := range rows {
-		content.Rows = append(content.Rows,
-			reportRow{r, payerPath(state.RecordID{Connection: r.Connection, SourceID: r.SourceID}), classChip(r.Assessment),
-				mandate(string(r.Mandate)), nextOf(r)})
-	}
+	content.Rows = connector.Map(rows, func(r admin.Stood) reportRow {
+		return reportRow{r, payerPath(state.RecordID{Connection: r.Connection, SourceID: r.SourceID}), classChip(r.Assessment),
+			mandate(string(r.Mandate)), nextOf(r)}
+	})
 	content.Pager = v.page(next).of(len(rows), content.Listed)
 	return v.show("report", "Report", content)
+}
+
+// acting leads to the records that wait for each actor; who is the one that the list is narrowed to.
+func (v *visit) acting(c *admin.Count, who readiness.Who) (out []actsRow) {
+	for _, a := range actors {
+		if n := c.Number(admin.Which{Who: a}); n > 0 || a == who {
+			path := v.with("who", string(a), "class", "", "step", "", "stage", "", "task", "", "after", "")
+			out = append(out, actsRow{leads{path, number(n) + " " + actorWords[a]}, a == who})
+		}
+	}
+	return out
 }
 
 // listTitle is the title of a report's list.

@@ -249,8 +249,21 @@ func (v *visit) settle() error {
 	if err != nil {
 		return err
 	}
-	switch act {
-	case "later":
+	if act == "later" || act == "now" {
+		return v.postpone(act, r, records, by)
+	}
+	words, err := v.say(act, records, by.Reason)
+	v.changed()
+	if err != nil {
+		return err
+	}
+	return v.done(settledWords(act, words, gone), todoPath(r))
+}
+
+// postpone shows the finding of records again later, or now.
+func (v *visit) postpone(act string, r connector.Reason, records []state.RecordID, by syncer.Operator) error {
+	desk := v.pages.cfg.Attention
+	if act == "later" {
 		until, n, err := desk.Later(v.Context(), r, records, by)
 		v.changed()
 		if err != nil {
@@ -261,20 +274,13 @@ func (v *visit) settle() error {
 		}
 		return v.done(fmt.Sprintf("Postponed until %s: %s. Nothing was sent. The finding is shown again then.",
 			until.UTC().Format("2 Jan 2006 15:04 UTC"), connector.Plural(n, "payer")), todoPath(r))
-	case "now":
-		n, err := desk.TellNow(v.Context(), r, records, by)
-		v.changed()
-		if err != nil {
-			return err
-		}
-		return v.done(fmt.Sprintf("Shown again: %s. Nothing was sent.", connector.Plural(n, "payer")), todoPath(r))
 	}
-	words, err := v.say(act, records, by.Reason)
+	n, err := desk.TellNow(v.Context(), r, records, by)
 	v.changed()
 	if err != nil {
 		return err
 	}
-	return v.done(settledWords(act, words, gone), todoPath(r))
+	return v.done(fmt.Sprintf("Shown again: %s. Nothing was sent.", connector.Plural(n, "payer")), todoPath(r))
 }
 
 // still returns the ticked records still with a reason, and the number of the others.

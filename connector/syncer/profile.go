@@ -27,8 +27,8 @@ func meaningOf(p Profile) string {
 // byPerson is the trigger of a run that a person started.
 const byPerson = "manual"
 
-// EditedProfile is the error of a scheduled run that stopped before it read anything, because nobody has accepted the
-// edited profile of its source.
+// EditedProfile is the error of a scheduled run whose source has an edited profile. Nobody has accepted it yet, so the
+// run read nothing.
 type EditedProfile struct{ Connection string }
 
 // Error says what a person may do about it.

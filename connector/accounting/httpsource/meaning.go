@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Meaning returns a hash of the profile without comments, order, and the words that only people read: an edit of these
-// changes nothing of what is asked, read and concluded. A key with the value that it has when it is left out counts as
-// left out, so a new key of the format changes the meaning only of the profiles that use it.
+// Meaning returns a hash of all that decides what payersync asks, reads and concludes. Comments, the order of keys and
+// the words for people are not in it. A key with its default value counts as left out. So a new key of the format
+// changes the meaning only of the profiles that use it.
 func (p *Profile) Meaning() string { return p.meaning }
 
 func meaningOf(f profileFile) (string, error) {
@@ -19,8 +19,8 @@ func meaningOf(f profileFile) (string, error) {
 	return hex.EncodeToString(sum[:]), err
 }
 
-// meant returns a part of a profile by its keys, without those that the tag meaning:"-" takes out. Bodies of requests,
-// and other parts with keys of the system's, stay whole.
+// meant returns a part of a profile by its keys. It leaves out fields with the tag meaning:"-". Bodies of requests
+// stay whole, and so do other parts whose keys are the system's.
 func meant(v reflect.Value) any {
 	switch v.Kind() {
 	case reflect.Struct:

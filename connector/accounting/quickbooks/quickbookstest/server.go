@@ -21,8 +21,8 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// StoredCustomer is a customer as QuickBooks holds it. Its JSON has the fields that are
-// sent and that a source is expected to pass on, without MetaData.
+// StoredCustomer is a customer as QuickBooks holds it. QuickBooks sends its JSON, and
+// a source passes on all of it but MetaData.
 type StoredCustomer struct {
 	ID               string    `json:"Id"`
 	SyncToken        string    `json:"SyncToken"`

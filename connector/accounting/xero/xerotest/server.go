@@ -23,8 +23,8 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// Contact is a contact as Xero holds it. Its JSON has the fields that Xero sends
-// and that a source is expected to pass on.
+// Contact is a contact as Xero holds it. Xero sends its JSON, and a source passes all
+// of it on.
 type Contact struct {
 	ContactID         string
 	ContactStatus     string
