@@ -14,6 +14,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/configs"
+	"payersync/connector"
 	"payersync/connector/accounting/httpsource"
 	"payersync/connector/pages"
 )
@@ -108,20 +109,20 @@ func rowOf(p *httpsource.Profile) profileRow {
 	return r
 }
 
+// reads says for people what a reading asks for.
+func (r profileRow) reads() string {
+	return map[bool]string{true: "changes", false: "all each time"}[r.Changes]
+}
+
 func (a *app) listProfiles() error {
-	var rows []profileRow
-	for _, name := range config.Profiles() {
-		rows = append(rows, rowOf(config.ShippedProfile(name)))
-	}
+	rows := connector.Map(config.Profiles(), func(name string) profileRow { return rowOf(config.ShippedProfile(name)) })
 	if a.JSON() {
 		return show.JSON(a.Out, rows)
 	}
-	var cells [][]string
-	for _, name := range config.Profiles() {
-		s := systemOf(config.ShippedProfile(name))
-		cells = append(cells, []string{s.Name, s.Title, s.Access, s.Tested, s.Reads, s.Limits})
-	}
-	a.Rows([]string{"NAME", "SYSTEM", "ACCESS", "TESTED WITH A COMPANY", "READS", "LIMITS"}, cells)
+	a.Rows([]string{"NAME", "SYSTEM", "ACCESS", "TESTED WITH A COMPANY", "READS", "LIMITS"},
+		connector.Map(rows, func(r profileRow) []string {
+			return []string{r.Name, r.Title, accessOf[r.Auth], r.Live, r.reads(), r.Limits}
+		}))
 	return nil
 }
 
@@ -129,8 +130,7 @@ func (a *app) listProfiles() error {
 func systemOf(p *httpsource.Profile) pages.System {
 	r := rowOf(p)
 	return pages.System{Name: r.Name, Title: r.Title, Access: accessOf[r.Auth], Tested: r.Live, Walk: "is read " + r.Walk,
-		Reads:  map[bool]string{true: "changes", false: "all each time"}[r.Changes],
-		Limits: r.Limits, Register: p.Register(), Traps: p.Traps(), Begin: beginWith(r.Name)}
+		Reads: r.reads(), Limits: r.Limits, Register: p.Register(), Traps: p.Traps(), Begin: beginWith(r.Name)}
 }
 
 // builtIn are the systems that payersync reads without a profile.
