@@ -56,12 +56,13 @@ collected money.`,
 	return asCSV(c)
 }
 
-func (a *app) runReport(cmd *cobra.Command, connection, class, task string) error {
-	class = strings.ToUpper(class)
-	if err := errors.Join(oneOf("class", class, readiness.Classes...), oneOf("task", task, admin.Tasks...)); err != nil {
+func (a *app) runReport(cmd *cobra.Command, connection, class, named string) error {
+	class, task := strings.ToUpper(class), admin.TaskNamed(named)
+	if err := errors.Join(oneOf("class", class, readiness.Classes...),
+		oneOf("task", string(task), admin.Tasks...)); err != nil {
 		return err
 	}
-	r := reporting{on: admin.ReportOn{Connection: connection}, class: readiness.Class(class), task: admin.Task(task),
+	r := reporting{on: admin.ReportOn{Connection: connection}, class: readiness.Class(class), task: task,
 		limit: a.limitOf(cmd)}
 	return a.with(cmd.Context(), a.openReport, func(s *session.Session) error {
 		r.on.Valid = s.Config.Billing.LinkValid.Length()

@@ -187,15 +187,35 @@ func (c *Count) Still() (out []string) {
 // Task is a step or class of readiness in which payers need somebody, although no finding says so.
 type Task string
 
+// The tasks on classes of readiness without steps.
+const (
+	taskCancelled    Task = "cancelled"
+	taskUncertain    Task = "customer_uncertain"
+	taskUnknown      Task = "unknown_status"
+	taskDebitable    Task = "debitable"
+	taskUnlooked     Task = "not_read_since"
+	taskSigned       Task = "at_bank"
+	taskNotInService Task = "not_in_service"
+)
+
+// classTasks are the tasks on classes without steps. The letter of the class is a former name of its task.
+var classTasks = map[readiness.Class]Task{
+	readiness.Cancelled: taskCancelled, readiness.Conflict: taskUncertain, readiness.Unknown: taskUnknown,
+	readiness.Debitable: taskDebitable, readiness.Unlooked: taskUnlooked, readiness.Signed: taskSigned,
+	readiness.Absent: taskNotInService,
+}
+
 // Tasks are all tasks, in display order.
 var Tasks = []Task{
 	Task(readiness.StillActive), Task(readiness.StillSigned), Task(readiness.CanSign), Task(readiness.NotSent),
 	Task(readiness.Stopped), Task(readiness.Bounced), Task(readiness.LinkLost),
 	Task(readiness.Refused), Task(readiness.NoEmail), Task(readiness.NotWished), Task(readiness.NoPayer),
-	Task(readiness.UnderWay), Task(readiness.Sent), Task(readiness.Cancelled), Task(readiness.Conflict),
-	Task(readiness.Unknown), Task(readiness.Debitable), Task(readiness.Unlooked), Task(readiness.Signed),
-	Task(readiness.Absent),
+	Task(readiness.UnderWay), Task(readiness.Sent), taskCancelled, taskUncertain, taskUnknown, taskDebitable,
+	taskUnlooked, taskSigned, taskNotInService,
 }
+
+// TaskNamed returns the task with a name, also with a former one.
+func TaskNamed(name string) Task { return cmp.Or(classTasks[readiness.Class(name)], Task(name)) }
 
 // Title returns the task in a few words.
 func (t Task) Title() string { return cmp.Or(taskFacts[t].title, string(t)) }
@@ -210,7 +230,7 @@ func taskOf(f state.ReadinessFacts, s readiness.Assessment) Task {
 			return ""
 		}
 	}
-	return Task(cmp.Or(string(s.Step), string(s.Class)))
+	return cmp.Or(Task(s.Step), classTasks[s.Class])
 }
 
 // taskLines counts the records with a task.

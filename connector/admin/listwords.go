@@ -113,15 +113,15 @@ var taskFacts = map[Task]struct{ title, next, otherwise string }{
 	Task(readiness.NoPayer):   {"Excluded, and needs a decision", "Look at each record.", "Nothing changes."},
 	Task(readiness.UnderWay):  {"A mandate is being requested", "Look at each payer.", ""},
 	Task(readiness.Sent):      {"Has not signed yet", "Look at each payer.", ""},
-	Task(readiness.Cancelled): {"The mandate was cancelled", "Agree on a new mandate with the payer.", ""},
-	Task(readiness.Conflict):  {"May belong to another customer or record", "Look at each payer.", notSent},
-	Task(readiness.Unknown): {"The mandate has an unknown status", "Ask the billing service for its meaning.",
+	taskCancelled:             {"The mandate was cancelled", "Agree on a new mandate with the payer.", ""},
+	taskUncertain:             {"May belong to another customer or record", "Look at each payer.", notSent},
+	taskUnknown: {"The mandate has an unknown status", "Ask the billing service for its meaning.",
 		"Nobody knows whether they can be debited."},
-	Task(readiness.Debitable): {"Can be debited, and needs a decision", "Look at each payer.", "They stay as they are."},
-	Task(readiness.Unlooked): {"Active when last read, and not read since", "Let the sweep run.",
+	taskDebitable: {"Can be debited, and needs a decision", "Look at each payer.", "They stay as they are."},
+	taskUnlooked: {"Active when last read, and not read since", "Let the sweep run.",
 		"Nobody knows whether they can be debited."},
-	Task(readiness.Signed): {"Signed, and needs a decision", "Look at each payer.", "They stay as they are."},
-	Task(readiness.Absent): {"Not in the billing service yet", "The next run decides on them.", ""},
+	taskSigned:       {"Signed, and needs a decision", "Look at each payer.", "They stay as they are."},
+	taskNotInService: {"Not in the billing service yet", "The next run decides on them.", ""},
 }
 
 // conditionFacts are the kind of a condition's items, who must act, and what happens if nobody does.

@@ -62,7 +62,7 @@ func (v *visit) paper(listed int) paper {
 // report lists debitable and other payers, with the reason and since when.
 func (v *visit) report() error {
 	class, step, ok := classOf(v)
-	stage, who, task := admin.Stage(v.filled("stage")), readiness.Who(v.filled("who")), admin.Task(v.filled("task"))
+	stage, who, task := admin.Stage(v.filled("stage")), readiness.Who(v.filled("who")), admin.TaskNamed(v.filled("task"))
 	if !ok || task != "" && !slices.Contains(admin.Tasks, task) || who != "" && !slices.Contains(actors, who) ||
 		stage != "" && !slices.Contains(admin.Stages, stage) {
 		return notFound
