@@ -97,7 +97,7 @@ func (e *sqliteFile) open(ctx context.Context, l *Ledger) (err error) {
 	}
 	l.reader.SetMaxOpenConns(4)
 	l.reader.SetMaxIdleConns(4)
-	l.reader.SetConnMaxIdleTime(restAfter)
+	l.reader.SetConnMaxIdleTime(l.restAfter)
 	switch err := l.enterWAL(ctx); {
 	case primaryCode(err) == sqlite3.SQLITE_BUSY:
 		return unreadable(ctx, e.path, err)

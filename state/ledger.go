@@ -53,6 +53,10 @@ type Options struct {
 	// Migrating is called during a long migration, each time with how much percent of it is done. nil for nobody.
 	Migrating func(percent int)
 
+	// RestAfter is for tests under a fake clock, which leaps: how long the writer, and each reader of a file, keeps
+	// unused memory. 0 means 30 seconds.
+	RestAfter time.Duration
+
 	// Commit is for tests with crashes and full disks: it is called before (done is false) and
 	// after every commit. An error before simulates an error of SQLite, and nothing is kept. An
 	// error after simulates a process that died with the commit on disk. nil simulates nothing.
@@ -75,6 +79,7 @@ type Ledger struct {
 	writer    *sql.DB       // a pool of one
 	conn      *sql.Conn     // that one, used by the writing goroutine only; see reconnect.go
 	reader    *sql.DB       // query only
+	restAfter time.Duration // how long the writer, and each reader, keeps unused memory
 	seal      *sealer
 	mark      *os.File // how far the ledger has come; see mark.go
 	identity  string   // which ledger the mark is of
@@ -151,8 +156,8 @@ func Open(ctx context.Context, opts Options) (*Ledger, error) {
 	l := &Ledger{
 		below: below, path: path, folder: folder, seal: seal, keyFile: opts.KeyFile, rekeying: opts.rekeying,
 		carrying: opts.carrying, now: opts.Now, asked: opts.Commit, look: opts.Look, watched: opts.Committing,
-		migrating: opts.Migrating,
-		stmts:     map[string]*sql.Stmt{}, reads: &statements{of: map[string]*sql.Stmt{}},
+		migrating: opts.Migrating, restAfter: cmp.Or(opts.RestAfter, 30*time.Second),
+		stmts: map[string]*sql.Stmt{}, reads: &statements{of: map[string]*sql.Stmt{}},
 		intake: new(intake), queue: make(chan *write, 4*maxBatch), closing: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	if l.now == nil {

@@ -111,7 +111,7 @@ func (s schema) compare(want []schemaObject) (strange []string) {
 	identity := func(o schemaObject) schemaObject { return schemaObject{kind: o.kind, name: o.name, table: o.table} }
 	missing := map[schemaObject]string{}
 	for _, o := range want {
-		missing[identity(o)] = plainSQL(o.text)
+		missing[identity(o)] = o.text
 	}
 	found := slices.SortedStableFunc(slices.Values(s.objects), func(a, b schemaObject) int {
 		return cmp.Compare(slices.Index(schemaKinds, a.kind), slices.Index(schemaKinds, b.kind))
@@ -124,7 +124,7 @@ func (s schema) compare(want []schemaObject) (strange []string) {
 			continue
 		case !known:
 			strange = append(strange, fmt.Sprintf("payersync did not make the %s", o))
-		case text != plainSQL(o.text):
+		case text != o.text && plainSQL(text) != plainSQL(o.text):
 			changed = append(changed, fmt.Sprintf("the %s differs from the one that payersync made", o))
 		}
 		delete(missing, identity(o)) // a second one of that name is none of ours

@@ -11,9 +11,6 @@ import (
 // maxBatch is how many writes share one transaction at most.
 const maxBatch = 256
 
-// restAfter is how long the writer, and each reader, keeps unused memory.
-const restAfter = 30 * time.Second
-
 // ErrClosed is returned for a write or a read that came after Close.
 var ErrClosed = errors.New("the ledger is closed")
 
@@ -109,13 +106,13 @@ func (l *Ledger) hand(ctx context.Context, w *write) error {
 // connection.
 func (l *Ledger) writeLoop() {
 	defer close(l.stopped)
-	rest := time.NewTimer(restAfter)
+	rest := time.NewTimer(l.restAfter)
 	defer rest.Stop()
 	for {
 		select {
 		case w := <-l.queue:
 			l.commitAll(w)
-			rest.Reset(restAfter)
+			rest.Reset(l.restAfter)
 		case <-rest.C:
 			l.below.rest(l.conn)
 		case <-l.closing:
