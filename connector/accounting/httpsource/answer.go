@@ -43,10 +43,7 @@ func (s *Source) ask(ctx context.Context, op string, req *http.Request, records 
 	if s.heard != nil {
 		s.heard(op, got)
 	}
-	a := answer{Answer: got, env: copyOf(vars)}
-	a.env["status"], a.env["rows"], a.env["body"] = got.Status, 0, nil
-	a.env["header"] = func(name string) string { return got.Header.Get(name) }
-	a.env["link"] = func(rel string) string { return linkOf(got.Header, rel) }
+	a := s.answerOf(got, vars)
 	notJSON := accounting.NotJSON(got.Body)
 	body, rows, found := any(nil), []json.RawMessage(nil), false
 	if notJSON == "" {
@@ -69,6 +66,15 @@ func (s *Source) ask(ctx context.Context, op string, req *http.Request, records 
 	return a, nil
 }
 
+// answerOf returns an answer whose body was not read yet.
+func (s *Source) answerOf(got accounting.Answer, vars map[string]any) answer {
+	a := answer{Answer: got, env: copyOf(vars)}
+	a.env["status"], a.env["rows"], a.env["body"] = got.Status, 0, nil
+	a.env["header"] = func(name string) string { return got.Header.Get(name) }
+	a.env["link"] = func(rel string) string { return linkOf(got.Header, rel) }
+	return a
+}
+
 // errEmpty is an answer that means an empty page.
 var errEmpty = errors.New("an empty page")
 
@@ -79,6 +85,14 @@ func (s *Source) judge(ctx context.Context, op string, a answer) error {
 			return errEmpty
 		}
 	}
+	if err := s.byRules(ctx, op, a); err != nil || a.Status == http.StatusOK {
+		return err
+	}
+	return s.byStatus(ctx, op, a)
+}
+
+// byRules returns the error of an answer by the profile's rules; nil if none fits.
+func (s *Source) byRules(ctx context.Context, op string, a answer) error {
 	env := copyOf(a.env)
 	env["text"] = strings.ToLower(string(a.Body[:min(len(a.Body), maxText)]))
 	for i, r := range s.profile.errors {
@@ -90,10 +104,13 @@ func (s *Source) judge(ctx context.Context, op string, a answer) error {
 			return s.failure(ctx, op, s.profile.file.Errors[i], a)
 		}
 	}
+	return nil
+}
+
+// byStatus returns the error of an answer with another status than 200.
+func (s *Source) byStatus(ctx context.Context, op string, a answer) error {
 	say := s.profile.Title()
 	switch {
-	case a.Status == http.StatusOK:
-		return nil
 	case a.Status == http.StatusTooManyRequests:
 		return s.failure(ctx, op, errorFile{Is: "throttled"}, a)
 	case a.Status == http.StatusUnauthorized, a.Status == http.StatusForbidden:

@@ -60,7 +60,7 @@ func (p *Profile) Check(ctx context.Context, examples []byte) []Finding {
 		return []Finding{{"address", false, err.Error()}}
 	}
 	out := []Finding{{"address", true, "every request goes to " + base + " and stays there"},
-		{"walk", true, "the list is read " + string(p.walk)}}
+		{"walk", true, "the list is read " + string(p.walk)}, {"write-back", true, p.WriteFacts()}}
 	out = append(out, p.checkExamples(ctx, examples))
 	if p.file.Fake == nil {
 		return append(out, Finding{"model", false,
@@ -296,6 +296,7 @@ var modelChecks = []struct {
 	{"each state is told", tellsStates},
 	{"nobody is lost while customers are edited, added and removed", losesNobody},
 	{"each trouble ends the read as what it is", endsInTrouble},
+	{"write-back sets one field, and a read shows it", writesOneField},
 }
 
 func readsAll(ctx context.Context, t *try) error {
@@ -412,6 +413,11 @@ func endsInTrouble(ctx context.Context, t *try) error {
 		t.Fault = fault
 		_, err := t.read(ctx, time.Time{})
 		t.Fault = ""
+		var parked *accounting.Parked
+		if fault == Bare && errors.As(err, &parked) && parked.Until.Before(t.now.Add(t.Fake.pause())) {
+			return fmt.Errorf("%s: the model takes requests again after %s, and nothing is asked only until %s", fault,
+				t.Fake.pause(), parked.Until.Format(time.RFC3339))
+		}
 		if err := endsAs(err, kinds[fault], ""); err != nil {
 			return fmt.Errorf("%s: %w", fault, err)
 		}

@@ -48,6 +48,7 @@ type customer struct {
 	survivor string
 	updated  time.Time
 	spoilt   bool
+	value    string // of the field that write sets
 }
 
 // Fault is a trouble of a Fake.
@@ -75,11 +76,12 @@ func (p *Profile) compileFake(c *compiling) {
 	page := set.with(types.Map{"rows": types.Any, "page": types.Int, "pages": types.Int, "total": types.Int,
 		"size": types.Int, "next": types.Any, "found": types.Int})
 	record := set.with(types.Map{"id": types.String, "number": types.Int, "name": types.String, "state": types.String,
-		"survivor": types.Any, "updated": types.Any})
+		"survivor": types.Any, "updated": types.Any, "value": types.String})
 	p.fakeAnswer, p.fakeTenant = c.holes(at.Key("answer"), f.Answer, page), c.holes(at.Key("tenant"), f.Tenant, set)
 	p.fakeRecord, p.fakeRow, p.fakeJoin = c.holes(at.Key("record"), any(f.Record), record),
 		c.holes(at.Key("row"), any(f.Row), record), c.holes(at.Key("join"), any(f.Join), record)
 	p.fakeLogin = c.holes(at.Key("login"), f.Login, set)
+	p.fakeWrote = c.holes(at.Key("wrote"), f.Wrote, record.with(types.Map{"record": types.Any}))
 	headers := map[string]any{}
 	for name, t := range f.Headers {
 		headers[name] = string(t)
@@ -327,7 +329,13 @@ func (f *Fake) record(c *customer) (json.RawMessage, error) {
 
 // part fills the shape of a customer, of its row in the list, or of what belongs to it.
 func (f *Fake) part(shape any, c *customer) (any, error) {
+	return filled(shape, f.vars(c))
+}
+
+// vars are the variables of the shapes of a customer.
+func (f *Fake) vars(c *customer) map[string]any {
 	env := copyOf(f.source.set)
+	env["value"] = c.value
 	env["id"], env["number"], env["name"], env["state"], env["survivor"] = strconv.Itoa(c.number), c.number, c.name,
 		string(c.state), nil
 	if c.survivor != "" {
@@ -336,7 +344,7 @@ func (f *Fake) part(shape any, c *customer) (any, error) {
 	if times := f.profile.file.Record.Times; len(times) > 0 {
 		env["updated"] = written(times[0], c.updated, f.source.zone)
 	}
-	return filled(shape, env)
+	return env
 }
 
 // spoil gives the first field that no rule reads a value of another kind.

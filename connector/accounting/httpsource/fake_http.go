@@ -34,6 +34,11 @@ func (f *Fake) answer(req *http.Request) (status int, header http.Header, body [
 	if err != nil {
 		return http.StatusBadRequest, header, []byte(`{}`), false
 	}
+	if status, written, known := f.field(req, got); known {
+		body, _ := json.Marshal(written)
+		status, body = f.suffer(header, status, body)
+		return status, header, body, false
+	}
 	if further, known := f.further(req, got); known {
 		if further == nil {
 			return http.StatusNotFound, header, []byte(`{}`), false
@@ -44,8 +49,7 @@ func (f *Fake) answer(req *http.Request) (status int, header http.Header, body [
 	if !slices.Contains(f.paths, got["path"]) || got["query fake_at"] == "" && !f.fits(got) {
 		tenant, err := filled(f.profile.fakeTenant, f.source.set)
 		raw, _ := json.Marshal(tenant)
-		if path, _ := f.profile.tenant.path.words(f.source.request("", time.Time{})); err != nil ||
-			got["path"] != f.source.base.Path+strings.SplitN(path, "?", 2)[0] {
+		if err != nil || !f.same(req, got, f.profile.tenant, f.source.request("", time.Time{})) {
 			return http.StatusBadRequest, header, []byte(`{"error": "the model does not know this request"}`), false
 		}
 		return http.StatusOK, header, raw, false
@@ -105,6 +109,17 @@ func (f *Fake) suffer(header http.Header, status int, body []byte) (int, []byte)
 		return status, bytes.ReplaceAll(body, []byte(f.source.base.Host), []byte("elsewhere.example"))
 	}
 	return status, body
+}
+
+// pause is how long the model takes no request after a throttle without a time: the shortest wait of the profile's
+// rules.
+func (f *Fake) pause() (out time.Duration) {
+	for _, e := range f.profile.file.Errors {
+		if wait := time.Duration(e.Wait); wait > 0 && (out == 0 || wait < out) {
+			out = wait
+		}
+	}
+	return out
 }
 
 // place reads where a request wants to go on, and since when.

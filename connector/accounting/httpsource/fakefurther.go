@@ -34,18 +34,7 @@ func (f *Fake) listedAs(c *customer) (any, error) {
 // for a record that is not there.
 func (f *Fake) further(req *http.Request, got map[string]string) (answer any, known bool) {
 	p, vars := f.profile, f.source.request(f.tenant(), time.Time{})
-	same := func(r request, env map[string]any) bool {
-		made, err := f.source.build(req.Context(), r, env)
-		if err != nil {
-			return false
-		}
-		want, err := parts(made)
-		isHeader := func(name, _ string) bool { return strings.HasPrefix(name, "header ") }
-		have := maps.Clone(got)
-		maps.DeleteFunc(want, isHeader)
-		maps.DeleteFunc(have, isHeader)
-		return err == nil && maps.Equal(want, have)
-	}
+	same := func(r request, env map[string]any) bool { return f.same(req, got, r, env) }
 	if p.Auth() == AuthLogin {
 		env := copyOf(vars)
 		if env["session"] = ""; same(p.login, env) {
@@ -76,6 +65,20 @@ func (f *Fake) further(req *http.Request, got map[string]string) (answer any, kn
 		}
 	}
 	return nil, !slices.Contains(f.paths, got["path"]) && strings.HasPrefix(got["path"], f.paths[0]+"/")
+}
+
+// same reports whether a request is the one that the profile makes, but for its headers.
+func (f *Fake) same(req *http.Request, got map[string]string, r request, env map[string]any) bool {
+	made, err := f.source.build(req.Context(), r, env)
+	if err != nil || made.Method != req.Method {
+		return false
+	}
+	want, err := parts(made)
+	isHeader := func(name, _ string) bool { return strings.HasPrefix(name, "header ") }
+	have := maps.Clone(got)
+	maps.DeleteFunc(want, isHeader)
+	maps.DeleteFunc(have, isHeader)
+	return err == nil && maps.Equal(want, have)
 }
 
 // children is a page of a further list, with a row for each customer.

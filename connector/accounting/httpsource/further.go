@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/url"
-	"slices"
-	"strings"
 
 	"payersync/connector"
 	"payersync/connector/accounting"
@@ -37,8 +35,7 @@ func (l *listing) detailed(ctx context.Context, row json.RawMessage) (connector.
 	vars := copyOf(l.vars)
 	vars["row"] = escapedTexts(members)
 	req, err := s.build(ctx, s.profile.detail, vars)
-	if err != nil || slices.ContainsFunc(strings.Split(req.URL.Path, "/"),
-		func(part string) bool { return part == "." || part == ".." }) {
+	if err != nil {
 		return l.reader.spoilt(listed.SourceID,
 			"The "+s.profile.file.Record.Noun+" cannot be asked for by what the list shows of it."), nil
 	}

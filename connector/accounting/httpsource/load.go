@@ -38,12 +38,13 @@ type Profile struct {
 	survivors                []*rule
 	id, updated              *rule
 	probes                   []request
+	write                    *write // nil if nothing is ever written
 	probeWhen                []*rule
 	recordNames              []string // the fields that rules of a record read
 	fakeAnswer, fakeTenant   any
 	fakeRecord, fakeHeaders  any
 	fakeRow, fakeJoin        any
-	fakeLogin                any
+	fakeLogin, fakeWrote     any
 	kinds                    map[string]connector.FieldType
 	hostIsSetting, wholeOnly bool
 }
@@ -213,6 +214,7 @@ func (p *Profile) compile(c *compiling) {
 		p.errors = append(p.errors, c.rule(top("errors").Index(i).Key("when"), r.When, failure, true))
 	}
 	p.compileRecord(c, record)
+	p.compileWrite(c, req, row)
 	for i, probe := range f.Probes {
 		at := top("probes").Index(i)
 		p.probes = append(p.probes, c.request(at, probe.requestFile, req))

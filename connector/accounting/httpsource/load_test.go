@@ -3,7 +3,9 @@ package httpsource_test
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +27,22 @@ func freeagent(t testing.TB) string {
 		t.Fatal(err)
 	}
 	return string(data)
+}
+
+// writing adds a block write to a profile, with other lines in it.
+func writing(others ...string) string {
+	lines := map[string]string{"method": "method: PUT", "path": `path: "/contacts/${id}"`, "body": `body: {note: "${value}"}`,
+		"field": "field: {name: note, is: a note}",
+		"read":  `read: {path: "/contacts/${id}", record: contact, value: record.note}`}
+	for _, other := range others {
+		key, _, _ := strings.Cut(other, ":")
+		lines[key] = other
+	}
+	out := "\nwrite:\n"
+	for _, key := range slices.Sorted(maps.Keys(lines)) {
+		out += "  " + lines[key] + "\n"
+	}
+	return out + "traps:"
 }
 
 // Each broken profile is the shipped one with one edit.
@@ -104,6 +122,23 @@ func TestBrokenProfilesAreExplainedByPlace(t *testing.T) {
 			"kind: login, login: {path: /login, session: body.id}", "no key is in the body of auth.login"},
 		{"a session in a header", "headers: {Accept: application/json}",
 			"headers: {Accept: application/json, X-Session: \"${session}\"}", `unknown name "session"`},
+		{"a write of nothing", "\ntraps:", writing("body: {note: x}"), "no part of the request holds the value"},
+		{"a write to nobody", "\ntraps:", writing("path: /contacts"), "says which record it is for"},
+		{"a read of everybody", "\ntraps:", writing("read: {path: /contacts, record: contact, value: record.note}"),
+			"says which record is read"},
+		{"a write that deletes", "\ntraps:", writing("method: DELETE"), `cannot be "DELETE"`},
+		{"a write of any field", "\ntraps:", writing("field: {is: a note}"), "it needs both"},
+		{"a fixed field that is chosen", "\ntraps:", writing("body: '${{(field): value}}'"), "it needs both"},
+		{"a chosen field without a pattern", "\ntraps:", writing("body: '${{(field): value}}'", "field: {is: a note}"),
+			"give a pattern"},
+		{"a bad pattern of a value", "\ntraps:", writing(`field: {name: note, is: a note, value: "("}`), "is not valid"},
+		{"a version that nobody reads", "\ntraps:",
+			writing(`read: {path: "/contacts/${id}", record: contact, value: record.note, version: record.v}`), "it needs both"},
+		{"a version that nobody gives", "\ntraps:", writing(`headers: {If-Match: "${version}"}`), "it needs both"},
+		{"a change of an unknown field", "\ntraps:", writing("changes: [emal]"), `did you mean "email"?`},
+		{"a write elsewhere", "\ntraps:", writing("path: https://elsewhere.example/${id}"), "begins with a slash"},
+		{"a write without a read", "\ntraps:", writing("read: {path: /a}"), `the key "record" is missing`},
+		{"a value from nowhere", "\ntraps:", writing("body: {note: '${valu}'}"), `did you mean "value"?`},
 		{"an anchor", "title: FreeAgent", "title: &a FreeAgent", "cannot be named with &"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -2,8 +2,10 @@ package httpsource
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"path"
 	"regexp"
 	"strings"
@@ -11,6 +13,8 @@ import (
 	"time"
 
 	"payersync/configs"
+	"payersync/connector"
+	"payersync/connector/accounting"
 )
 
 // mutations are wrong edits of a profile. Each replaces the first place of a pattern below list, record, tenant or
@@ -18,7 +22,9 @@ import (
 var mutations = []struct{ name, from, to string }{
 	{"records elsewhere", `(?m)^(  records: )(\S+)`, "${1}nothing"},
 	{"tenant elsewhere", `(tenant:.*records: )([^,}\n]+)`, "${1}nothing"},
-	{"tenant's id of another field", `(tenant:(?s:.*?)\bid: )([^,}\n]+)`, "${1}nothing"},
+	{"tenant's id of another field", `(\ntenant: \{.*, id: |\ntenant:\n(?:  .*\n)*?  id: )([^,}\n]+)`, "${1}nothing"},
+	{"tenant by another request", `(\ntenant:(?s:.*?)path: )([^\s,}]+)`, "${1}/elsewhere"},
+	{"tenant by another body", `(\ntenant:\n(?:  .*\n)*?  body: .*)res\.company`, "${1}res.partner"},
 	{"id of another field", `(?m)^(  id: )(\S.*)$`, "${1}nothing"},
 	{"constant id", `(?m)^(  id: )(\S.*)$`, `${1}'"1"'`},
 	{"first state dropped", `(?m)^    - \{when: .*, is: (active|archived|deleted)\}.*\n`, ""},
@@ -49,13 +55,29 @@ var mutations = []struct{ name, from, to string }{
 	{"another path", `(?m)^  path: (\S+)$`, "  path: /elsewhere"},
 	{"another base", `(?m)^base: (\S+)$`, "base: https://elsewhere.example/nothing"},
 	{"no errors", `(?m)^errors:\n(  - .*\n)+`, ""},
+	{"write by another method", `(\nwrite:.*\n  method: )PUT`, "${1}PATCH"},
+	{"write by PUT", `(\nwrite:.*\n  method: )(PATCH|POST)`, "${1}PUT"},
+	{"write elsewhere", `(\nwrite:(?s:.*?)\n  path: )(\S+)`, "${1}/elsewhere"},
+	{"write to one record always", `(\nwrite:(?s:.*?))\$\{(int\()?id\)?\}`, "${1}1002"},
+	{"write another field", `(\nwrite:(?s:.*?)\n  body: [^\n]*)\(field\)`, `${1}"other"`},
+	{"write another fixed field", `(\nwrite:(?s:.*?)\n  body: [^\n]*)paymentMethodId`, `${1}paymentTermsId`},
+	{"write another value", `(\nwrite:(?s:.*?)\n  body: [^\n]*)\bvalue\b([^\n=]*\n)`, `${1}field${2}`},
+	{"write no value", `(\nwrite:(?s:.*?)\n  body: [^\n]*)\bvalue\b([^\n=]*\n)`, `${1}"x" + 0 * len(value)${2}`},
+	{"write without a version", `(\nwrite:(?s:.*?)\n  headers: )\{[^}]*\}\}?`, `${1}{X-Version: "${version}"}`},
+	{"edited meanwhile is a refusal", `(?m)^  stale: .*$`, "  stale: 1 == 2"},
+	{"no answer is a good one", `(\nwrite:(?s:.*?)\n  done: )([^\n]*)`, "${1}1 == 2"},
+	{"each answer is a good one", `(\nwrite:(?s:.*?)\n  done: )([^\n]*)`, "${1}1 == 1"},
+	{"read back elsewhere", `(\nwrite:(?s:.*?)\n  read:(?s:.*?)path: "?)([^\s,"]+)`, "${1}/elsewhere"},
+	{"read back another field", `(\nwrite:(?s:.*?)\n?\s+value: "?)(record\[field\])`, `${1}record.other`},
+	{"read back nothing", `(\nwrite:(?s:.*?)\n  read:(?s:.*?)record: )([^\s,]+)`, "${1}nothing"},
 	{"refuse nothing", `(?m)^  refuse:\n(    - .*\n)+`, ""},
 }
 
 // equal are wrong edits without an effect, with the reason.
 var equal = map[string]string{
-	"total too large": "a pass that met the same customers again proves the list without the count",
-	"no errors":       "the rules of every system say the same in other words",
+	"total too large":           "a pass that met the same customers again proves the list without the count",
+	"no errors":                 "the rules of every system say the same in other words; judgesAlike checks it for each status",
+	"each answer is a good one": "the field is read behind each write in any case",
 }
 
 // againstModel reads the model of a system by another profile, as Check does by its own.
@@ -107,6 +129,9 @@ func TestWrongEditsOfShippedProfilesAreCaught(t *testing.T) {
 			p, err := Load(name, []byte(mutant))
 			if err == nil && p.againstModel(t.Context(), system, examples) == "" {
 				passed = append(passed, fmt.Sprintf("%s: %s", system.Name(), m.name))
+				if m.name == "no errors" && err == nil {
+					judgesAlike(t, system, p)
+				}
 				if equal[m.name] != "" {
 					made--
 				}
@@ -118,6 +143,33 @@ func TestWrongEditsOfShippedProfilesAreCaught(t *testing.T) {
 	t.Logf("%d of %d wrong edits were caught; passed: %s", caught, made, strings.Join(passed, "; "))
 	if 100*caught < 95*made {
 		t.Errorf("%d of %d wrong edits were caught, less than 95 %%", caught, made)
+	}
+}
+
+// judgesAlike checks that a profile without its rules for errors concludes the same from each status: only the words
+// for people differ.
+func judgesAlike(t *testing.T, with, without *Profile) {
+	t.Helper()
+	for status := 100; status < 600; status++ {
+		var ends [2]string
+		for i, p := range []*Profile{with, without} {
+			s, err := p.sample(nil, func() time.Time { return checkTime })
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = s.judge(t.Context(), opList, s.answerOf(accounting.Answer{Status: status, Header: http.Header{}}, nil))
+			var parked *accounting.Parked
+			var gone *accounting.Disconnected
+			switch ends[i] = string(connector.FaultOf(err)); {
+			case errors.As(err, &parked):
+				ends[i] = parked.Until.String()
+			case errors.As(err, &gone):
+				ends[i] = "disconnected"
+			}
+		}
+		if ends[0] != ends[1] {
+			t.Errorf("%s, HTTP %d: %q with its rules for errors, and %q without", with.Name(), status, ends[0], ends[1])
+		}
 	}
 }
 

@@ -25,6 +25,7 @@ type profileFile struct {
 	Model    modelFile              `yaml:"model" jsonschema:"required" jsonschema_description:"What the system does. The walk is derived from it."`
 	Errors   []errorFile            `yaml:"errors" jsonschema_description:"Rules for answers, tried before those of every system."`
 	Record   recordFile             `yaml:"record" jsonschema:"required" jsonschema_description:"What one record looks like."`
+	Write    *writeFile             `yaml:"write" jsonschema_description:"How write-back sets one field of a record. Left out, nothing is ever written."`
 	Probes   []probeFile            `yaml:"probes" jsonschema_description:"Further requests of a check."`
 	Traps    []string               `yaml:"traps" meaning:"-" jsonschema_description:"What surprises people about this system."`
 	Fake     *fakeFile              `yaml:"fake" meaning:"-" jsonschema_description:"What the system's answers look like, for the model that source check tests the profile with."`
@@ -206,8 +207,9 @@ type fakeFile struct {
 	Row     map[string]any  `yaml:"row" jsonschema_description:"What the list shows of a record, where list.detail gives the rest."`
 	Join    map[string]any  `yaml:"join" jsonschema_description:"A row of each list of list.join, by its name."`
 	Login   any             `yaml:"login" jsonschema_description:"The answer to the login."`
-	Record  map[string]any  `yaml:"record" jsonschema:"required" jsonschema_description:"A record: its holes know id, number, name, state, survivor and updated."`
+	Record  map[string]any  `yaml:"record" jsonschema:"required" jsonschema_description:"A record: its holes know id, number, name, state, survivor, updated and value, that of the field that write sets."`
 	Tenant  any             `yaml:"tenant" jsonschema:"required" jsonschema_description:"The answer to the request for the company."`
+	Wrote   any             `yaml:"wrote" jsonschema_description:"The answer to the request of write; it also knows record. Default what the field is read from."`
 }
 
 // text is a text with holes, ${expression}. YAML may read it as a number or as true or false; its text counts.

@@ -95,7 +95,11 @@ func (p *Profile) Consent(c Config) (Consent, error) {
 	if err != nil {
 		return Consent{}, err
 	}
-	out := Consent{Scopes: a.Scopes, Params: a.Params, Grace: time.Duration(a.Grace), Idle: time.Duration(a.Idle)}
+	scopes := a.Scopes
+	if c.Writes && p.file.Write != nil {
+		scopes = slices.Concat(scopes, p.file.Write.Scopes)
+	}
+	out := Consent{Scopes: scopes, Params: a.Params, Grace: time.Duration(a.Grace), Idle: time.Duration(a.Idle)}
 	out.Endpoint.AuthStyle = oauth2.AuthStyleInHeader
 	if a.Client == "body" {
 		out.Endpoint.AuthStyle = oauth2.AuthStyleInParams
@@ -120,6 +124,7 @@ type Config struct {
 	Tenant   string // the company's id; "" for the only one
 	BaseURL  string // of a test server; "" for the profile's
 	PageSize int    // records on a page; 0 for the profile's
+	Writes   bool   // the consent is for write-back as well
 }
 
 // environment returns the variables of the settings.

@@ -38,8 +38,7 @@ func (r *reader) record(raw json.RawMessage) connector.Record {
 	if err := r.fillEnv(raw, members); err != nil {
 		return r.spoilt(unnamed(raw), "The "+p.file.Record.Noun+" holds a value that is no JSON.")
 	}
-	id, err := p.id.run(r.env)
-	text := wordsOf(id)
+	text, err := r.id()
 	if err != nil || strings.TrimSpace(text) == "" {
 		return r.spoilt(unnamed(raw), "The "+p.file.Record.Noun+" came without an id.")
 	}
@@ -63,6 +62,24 @@ func (r *reader) record(raw json.RawMessage) connector.Record {
 		return r.spoilt(text, problem)
 	}
 	return out
+}
+
+// id is the id of the record in env.
+func (r *reader) id() (string, error) {
+	id, err := r.profile.id.run(r.env)
+	return wordsOf(id), err
+}
+
+// idOf returns the id of a row.
+func (r *reader) idOf(raw json.RawMessage) (string, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &members); err != nil {
+		return "", err
+	}
+	if err := r.fillEnv(raw, members); err != nil {
+		return "", err
+	}
+	return r.id()
 }
 
 // fillEnv sets the variables that rules of a record read.

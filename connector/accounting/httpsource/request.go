@@ -74,12 +74,13 @@ func portOf(u *url.URL) string {
 
 // build makes a request, for the values of env.
 func (s *Source) build(ctx context.Context, r request, env map[string]any) (*http.Request, error) {
-	path, err := r.path.words(env)
+	path, err := r.path.words(inPath(env))
 	if err != nil {
 		return nil, err
 	}
 	u, err := url.Parse(s.base.String() + path)
-	if err != nil || !sameHost(u, s.base) || u.Fragment != "" {
+	if err != nil || !sameHost(u, s.base) || u.Fragment != "" || slices.ContainsFunc(strings.Split(u.Path, "/"),
+		func(part string) bool { return part == "." || part == ".." }) {
 		return nil, errors.New("the path of the request is no path")
 	}
 	if u.RawQuery, err = queryOf(r.query, env); err != nil {
