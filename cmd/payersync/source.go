@@ -180,11 +180,12 @@ func (a *app) showProfile(p *httpsource.Profile) error {
 	r := rowOf(p)
 	if a.JSON() {
 		return show.JSON(a.Out, map[string]any{"profile": r, "register": p.Register(), "settings": p.Settings(),
-			"fields": p.Fields(), "traps": p.Traps()})
+			"fields": p.Fields(), "traps": p.Traps(), "write_back": p.WriteFacts()})
 	}
 	fmt.Fprintf(a.Out, "%s (%s)\n", r.Title, r.Name)
 	a.tellProfile(p)
 	fmt.Fprintf(a.Out, "The list is read %s. Limits: %s.\n", r.Walk, r.Limits)
+	a.Hanging("", "Write-back: "+p.WriteFacts()+".")
 	for _, s := range p.Settings() {
 		needed := ""
 		if s.Required {

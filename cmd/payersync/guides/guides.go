@@ -28,6 +28,7 @@ var topics = []struct{ name, readers string }{
 	{"matching", "accountants"},
 	{"sources", "administrators"},
 	{"systems", "administrators"},
+	{"profiles", "administrators"},
 	{"mapping", "administrators"},
 	{"billing", "administrators"},
 	{"operations", "operators"},

@@ -31,6 +31,7 @@ type Profiled struct {
 	Tenant   string            // the company's id
 	BaseURL  string            // of a test server
 	PageSize int               // records on a page; 0 for the profile's
+	Writes   bool              // write-back sets a field
 	Settings map[string]string // the profile's own settings
 
 	Loaded *httpsource.Profile // of KindHTTP, once the configuration was read
@@ -172,6 +173,7 @@ func (c *check) ownProfile(at strict.Path, s *Source) {
 func (s *Source) settings() httpsource.Config {
 	return httpsource.Config{
 		Settings: s.HTTP.Settings, Tenant: s.HTTP.Tenant, BaseURL: s.HTTP.BaseURL, PageSize: s.HTTP.PageSize,
+		Writes:  s.HTTP.Writes,
 		Secrets: map[string]connector.Secret{"api_key": s.APIKey.Secret, "api_secret": s.APISecret.Secret},
 	}
 }

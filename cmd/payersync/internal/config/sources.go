@@ -248,10 +248,13 @@ func (s *Source) Open(d SourceDeps) (accounting.Source, error) {
 		return sqltable.New(s.SQL)
 	}
 	if p := s.ProfileOf(); p != nil {
-		return httpsource.New(p, s.settings(),
-			httpsource.Dependencies{HTTP: d.HTTP, Token: d.Token, Limiter: d.Limiter, Proof: d.Proof, Now: d.Now})
+		return httpsource.New(p, s.settings(), d.ofProfile())
 	}
 	return csvfile.New(s.CSV)
+}
+
+func (d SourceDeps) ofProfile() httpsource.Dependencies {
+	return httpsource.Dependencies{HTTP: d.HTTP, Token: d.Token, Limiter: d.Limiter, Proof: d.Proof, Now: d.Now}
 }
 
 // Limits is the request budget of the source's organisation.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"payersync/connector"
+	"payersync/connector/accounting/httpsource"
 	"payersync/connector/accounting/quickbooks"
 	"payersync/connector/accounting/sqltable"
 	"payersync/connector/accounting/tryton"
@@ -25,6 +26,8 @@ type Writeback struct {
 
 	Xero       *xero.GroupConfig               `yaml:"xero" jsonschema_description:"Put the contact into a contact group; for kind xero. It needs a wider consent."`
 	QuickBooks *quickbooks.PaymentMethodConfig `yaml:"quickbooks" jsonschema_description:"Set the preferred payment method; for kind quickbooks."`
+
+	Profile *httpsource.WriteConfig `yaml:"profile" jsonschema_description:"Set one field as the source's profile says; for sources with a profile."`
 
 	Fields []string `yaml:"fields" jsonschema_description:"Further fields of the source that come to hold what is written, or change with it. They count as no change of a record, and no mapping may read them."`
 }
@@ -52,16 +55,22 @@ func (c *check) writeback(at strict.Path, conn *Connection) {
 		name string
 		is   bool
 	}{{"webhook", w.Webhook != nil}, {KindSQL, w.SQL != nil}, {KindTryton, w.Tryton != nil}, {KindXero, w.Xero != nil},
-		{KindQuickBooks, w.QuickBooks != nil}} {
+		{KindQuickBooks, w.QuickBooks != nil}, {"profile", w.Profile != nil}} {
 		if way.is {
 			given = append(given, way.name)
 		}
 	}
 	switch {
 	case len(given) != 1:
-		c.report(at, "%s writes in one way; give one of the keys webhook, sql, tryton, xero and quickbooks", at)
+		c.report(at, "%s writes in one way; give one of the keys webhook, profile, sql, tryton, xero and quickbooks", at)
 		return
-	case given[0] != "webhook" && given[0] != conn.Source.Kind:
+	case w.Profile != nil && conn.Source.Kind == KindHTTP && conn.Source.HTTP.Loaded == nil:
+		return // its profile was reported
+	case w.Profile != nil && conn.Source.ProfileOf() == nil:
+		c.report(at.Key("profile"), "%s is for sources with a profile, and %s has none; use webhook, or leave writeback out",
+			at.Key("profile"), conn.Source.Kind)
+		return
+	case w.Profile == nil && given[0] != "webhook" && given[0] != conn.Source.Kind:
 		c.report(at.Key(given[0]),
 			"%s is for sources of kind %s, and this one is of kind %s; use webhook, or leave writeback out", at.Key(given[0]),
 			given[0], conn.Source.Kind)
@@ -80,7 +89,7 @@ func (c *check) writeback(at strict.Path, conn *Connection) {
 		c.alertWebhook(at.Key("webhook"), w.Webhook)
 		return
 	}
-	conn.Source.Xero.Writes = w.Xero != nil // another consent
+	conn.Source.Xero.Writes, conn.Source.HTTP.Writes = w.Xero != nil, w.Profile != nil // another consent
 	blank := *conn
 	blank.Source.QuickBooks.Company = cmp.Or(conn.Source.QuickBooks.Company, "0") // connecting tells it
 	if _, err := blank.OpenWriter(SourceDeps{Now: time.Now}); err != nil {
@@ -125,6 +134,8 @@ func (c *Connection) OpenWriter(d SourceDeps) (writeback.Writer, error) {
 	case w.QuickBooks != nil:
 		return quickbooks.NewWriter(c.Source.QuickBooks, *w.QuickBooks,
 			quickbooks.Deps{HTTP: d.HTTP, Token: d.Token, Limiter: d.Limiter, Now: d.Now})
+	case w.Profile != nil:
+		return httpsource.NewWriter(c.Source.ProfileOf(), c.Source.settings(), *w.Profile, d.ofProfile())
 	default:
 		return &writeback.Webhook{Receiver: webhook.Receiver{URL: w.Webhook.URL, Secret: w.Webhook.Secret.Secret,
 			HTTP: d.HTTP, Now: d.Now}}, nil
