@@ -154,6 +154,7 @@ func newBehindPages(ledger *state.Ledger, inForce func() *session.Session, by fu
 // close ends running work, before the ledger is closed.
 func (b *behindPages) close() {
 	b.tallies.Close()
+	b.lists.Close()
 	b.fetcher.Close()
 	b.ahead.Close()
 	b.board.Close()

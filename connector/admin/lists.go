@@ -20,9 +20,24 @@ type Lists struct {
 	parts parts[Lists]
 }
 
-// Only returns the lists of a ledger limited to some connections.
+// Only returns the lists of a ledger limited to some connections. They are closed with these.
 func (l *Lists) Only(ledger *state.Ledger, connections []string) *Lists {
-	return l.parts.of(connections, func() *Lists { return &Lists{Ledger: ledger} })
+	return l.parts.of(connections, func() *Lists {
+		part := &Lists{Ledger: ledger}
+		if l.names.ahead.isClosed() {
+			part.Close()
+		}
+		return part
+	})
+}
+
+// Prepare begins to load the names in the background, so that the first search need not wait for all of them.
+func (l *Lists) Prepare(ctx context.Context) { l.names.prepare(ctx, l.Ledger) }
+
+// Close ends the loading of names. Close the lists before their ledger.
+func (l *Lists) Close() {
+	l.names.ahead.close()
+	l.parts.each((*Lists).Close)
 }
 
 // ByName is the order of folded names; records without a name come last. No other order loads all names into memory.

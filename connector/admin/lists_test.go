@@ -199,6 +199,23 @@ func TestASearchKnowsWhatWasReadSince(t *testing.T) {
 	w.wantFound("ada", "acme/A3 Adam")
 }
 
+func TestNamesLoadedAheadAreFoundAndThoseReadSince(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.read("acme", map[string]*connector.Label{"A1": named("Ada"), "A2": named("Grace")})
+	w.lists.Prepare(t.Context())
+	w.lists.Prepare(t.Context())
+	part := w.lists.Only(w.ledger.Only([]string{"acme"}), []string{"acme"})
+	part.Prepare(t.Context())
+	w.wantFound("ada", "acme/A1 Ada")
+	w.read("acme", map[string]*connector.Label{"A1": named("Bea"), "A3": named("Cleo")})
+	w.wantFound("ada")
+	w.wantFound("cleo", "acme/A3 Cleo")
+	w.lists.Close()
+	w.lists.Prepare(t.Context())
+	w.wantFound("bea", "acme/A1 Bea")
+}
+
 func TestASearchGivesNoMoreThanAPersonReads(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

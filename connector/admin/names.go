@@ -20,6 +20,21 @@ type names struct {
 	mu    sync.Mutex
 	known int64    // the highest number of a fetched label
 	all   []folded // by connection and source id
+
+	ahead snapshot[struct{}] // the loading before the first search
+}
+
+// prepare begins to load the names in the background, unless they are there.
+func (n *names) prepare(ctx context.Context, ledger *state.Ledger) {
+	if n.ahead.kept() != nil {
+		return
+	}
+	// a failure is left to the search
+	_, _ = n.ahead.latest(ctx, -1, func(ctx context.Context) (*struct{}, error) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return &struct{}{}, n.fetch(ctx, ledger)
+	})
 }
 
 // folded is a label as it is searched: without case and marks.

@@ -101,7 +101,8 @@ func newHouseOf(t testing.TB, folder string, now func() time.Time, letters func(
 	h.books(must(fs.ReadFile(configs.FS, "quickstart/customers.csv"))(t))
 	h.acts = &admin.Mandates{Ledger: h.ledger, Syncer: h.syncer, Billing: h.service, WhenCreated: "same"}
 	h.standings, h.fetcher = &admin.Standings{Ledger: h.ledger}, &admin.Fetcher{}
-	t.Cleanup(func() { h.fetcher.Close(); h.standings.Close() })
+	lists := &admin.Lists{Ledger: h.ledger}
+	t.Cleanup(func() { h.fetcher.Close(); h.standings.Close(); lists.Close() })
 	if letters != nil {
 		h.letters = letters(h)
 		t.Cleanup(h.letters.Close)
@@ -110,7 +111,7 @@ func newHouseOf(t testing.TB, folder string, now func() time.Time, letters func(
 	h.pages = must(pages.New(pages.Config{
 		Letters: h.letters, Guides: guidesOfTests, Systems: systemsOfTests, Design: true,
 		Standings: h.standings, Fetcher: h.fetcher,
-		Ledger: h.ledger, Lists: &admin.Lists{Ledger: h.ledger}, Connections: []string{sample},
+		Ledger: h.ledger, Lists: lists, Connections: []string{sample},
 		Expected: func() health.Expected { return health.Expected{Webhooks: true, Command: written} }, Report: h.report,
 		Mandates: h.acts,
 		Attention: &admin.Attention{Ledger: h.ledger, Syncer: h.syncer,

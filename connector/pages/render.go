@@ -170,6 +170,9 @@ func (p *Pages) render(w http.ResponseWriter, v *visit, status int, name, title 
 		if v.pages.limited {
 			s.Only = strings.Join(v.pages.cfg.Connections, ", ")
 		}
+		if s.Search {
+			v.pages.cfg.Lists.Prepare(v.Context())
+		}
 	}
 	var page bytes.Buffer
 	if err := templates()[name].ExecuteTemplate(&page, "layout", s); err != nil {
