@@ -130,6 +130,48 @@ func TestARejectedPlanIsThatPlanWhileItSaysTheSame(t *testing.T) {
 	}
 }
 
+func TestAPlanReadsByWhichOfItsChangesWait(t *testing.T) {
+	t.Parallel()
+	approve := func(at ...int) func(*desk, Plan, []Change) {
+		return func(d *desk, p Plan, changes []Change) {
+			var ids []int64
+			for _, n := range at {
+				ids = append(ids, changes[n].ID)
+			}
+			d.do(func(tx *Tx) error { return tx.ApproveSome(p.ID, ids, "bob", "") })
+		}
+	}
+	drop := func(at int) func(*desk, Plan, []Change) {
+		return func(d *desk, _ Plan, changes []Change) {
+			d.do(func(tx *Tx) error { return tx.dropPlanned(acme, changes[at].Payer.SourceID, LaneCustomer) })
+		}
+	}
+	seen := map[string]int{}
+	for i, meanwhile := range []func(*desk, Plan, []Change){
+		func(*desk, Plan, []Change) {}, approve(0), approve(1), approve(2), approve(0, 1), approve(0, 2), approve(0, 1, 2, 3),
+		drop(0), drop(1), drop(2), drop(3),
+	} {
+		d := newDesk(t)
+		run := d.run(acme)
+		var changes []Change
+		for _, id := range []string{"c1", "c2", "c3", "c4"} {
+			changes = append(changes, d.planCreate(run, acme, id))
+		}
+		plan := d.finishPlan(run)
+		d.do(func(tx *Tx) error { return tx.SetPlanState(plan.ID, PlanWaiting, "It is above the limit.") })
+		before, err := d.ShareOf(t.Context(), plan)
+		meanwhile(d, plan, changes)
+		share, wrong := d.ShareOf(t.Context(), plan)
+		if err != nil || wrong != nil || (before.Reads == share.Reads) != (i == 0) {
+			t.Errorf("case %d reads %q, before %q: %v, %v", i, share.Reads, before.Reads, err, wrong)
+		}
+		if other, twice := seen[share.Reads]; twice {
+			t.Errorf("case %d reads as case %d", i, other)
+		}
+		seen[share.Reads] = i
+	}
+}
+
 func TestAPlanReadsOtherwiseOnceAnythingOfItIsAnother(t *testing.T) {
 	t.Parallel()
 	for name, meanwhile := range map[string]func(d *desk, run int64, plan Plan, first Change){

@@ -226,6 +226,17 @@ func TestAPageOfAPlanIsReadFromItsIndex(t *testing.T) {
 	}
 }
 
+// A plan may have 200,000 changes, and its page is to come at once.
+func TestTheShareOfAPlanIsReadFromAnIndexAlone(t *testing.T) {
+	t.Parallel()
+	onlyOnSQLite(t, "it reads SQLite's query plan")
+	d := newDesk(t)
+	steps := d.queryPlan(shareQuery, acme, 1)
+	if !slices.Contains(steps, "SEARCH c USING COVERING INDEX changes_queue (connection=?)") {
+		t.Errorf("SQLite reads it so: %q", steps)
+	}
+}
+
 // queryPlan returns how SQLite reads a query.
 func (d *desk) queryPlan(query string, args ...any) (steps []string) {
 	d.t.Helper()

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -80,7 +79,10 @@ type Share struct {
 
 // ShareOf returns how much of a plan is still to be done.
 func (l *Ledger) ShareOf(ctx context.Context, p Plan) (Share, error) {
-	return shareOf(p, func(query string, args ...any) (*sql.Rows, error) { return l.query(ctx, query, args...) })
+	return shareOf(p, func(query string, args []any, read func(scanner) error) error {
+		_, err := collect("", func(s scanner) (struct{}, error) { return struct{}{}, read(s) })(l.query(ctx, query, args...))
+		return err
+	})
 }
 
 // StillReads fails with ErrPlanChanged unless a plan is the same as when its Share was taken. It
@@ -91,45 +93,57 @@ func (tx *Tx) StillReads(plan int64, reads string) error {
 	if err != nil {
 		return err
 	}
-	now, err := shareOf(p, tx.query)
+	now, err := shareOf(p, tx.each)
 	if err == nil && now.Reads != reads {
 		err = ErrPlanChanged
 	}
 	return err
 }
 
-func shareOf(p Plan, query func(string, ...any) (*sql.Rows, error)) (s Share, err error) {
-	// all of them are of one plan, so that its release is looked up once
-	approved := strings.ReplaceAll(isApproved, "= c.plan_id", "= ?2")
-	rows, err := query("SELECT c.change_id, c.change_hash, 2 * c.left_out + CASE WHEN "+approved+` THEN 1 ELSE 0 END
-		FROM changes c WHERE c.connection = ?1 AND `+p.inChanges()+` = ?2 AND c.state = 'pending' ORDER BY c.change_id`, p.Connection, p.ID)
-	if err != nil {
+// pendingHere selects the waiting changes of plan ?2 of connection ?1. The index over open changes holds all of it.
+const pendingHere = " FROM changes c WHERE c.connection = ?1 AND +c.plan_id = ?2 AND c.state = 'pending'"
+
+// approvedHere is isApproved for changes of one plan, so that its release is looked up once.
+var approvedHere = strings.ReplaceAll(isApproved, "= c.plan_id", "= ?2")
+
+var shareQuery = "SELECT count(*), coalesce(min(c.change_id), 0), coalesce(max(c.change_id), 0), " +
+	"count(*) FILTER (WHERE " + approvedHere + "), count(*) FILTER (WHERE c.left_out = 1), " +
+	"count(*) FILTER (WHERE c.left_out = 1 AND NOT " + approvedHere + ")" + pendingHere
+
+// shareOf counts the waiting changes. Their content never changes, and another plan has another hash: so their ids
+// tell what the plan says by now. Ids in a row without a gap count as one, by the first and the last.
+func shareOf(p Plan, each func(string, []any, func(scanner) error) error) (s Share, err error) {
+	args := []any{p.Connection, p.ID}
+	var first int64
+	var leftOut int // approved or not
+	if err = each(shareQuery, args, func(scan scanner) error {
+		return scan(&s.Pending, &first, &s.Newest, &s.Approved, &leftOut, &s.LeftOut)
+	}); err != nil {
 		return s, fmt.Errorf("read the changes of plan %d: %w", p.ID, err)
 	}
-	defer rows.Close()
 	h := sha256.New()
 	fmt.Fprintf(h, "%d %s %s\n", p.ID, p.Hash, p.State)
-	var hash sql.RawBytes
-	var said uint8 // 1: approved; 2: left out; 3: both
-	var line []byte
-	dest := []any{&s.Newest, &hash, &said}
-	for rows.Next() {
-		if err := rows.Scan(dest...); err != nil {
-			return s, err
+	for _, part := range []struct {
+		n, of int
+		which string
+	}{{s.Pending, int(s.Newest - first + 1), ""}, {s.Approved, s.Pending, " AND " + approvedHere},
+		{leftOut, s.Pending, " AND c.left_out = 1"}} {
+		fmt.Fprintf(h, "%d of %d from %d\n", part.n, part.of, first)
+		if part.n == 0 || part.n == part.of {
+			continue
 		}
-		s.Pending++
-		switch said {
-		case 1, 3:
-			s.Approved++
-		case 2:
-			s.LeftOut++
+		if err = each("SELECT c.change_id"+pendingHere+part.which+" ORDER BY c.lane, c.change_id", args,
+			func(scan scanner) error {
+				var id int64
+				err := scan(&id)
+				fmt.Fprintln(h, id)
+				return err
+			}); err != nil {
+			return s, fmt.Errorf("read the changes of plan %d: %w", p.ID, err)
 		}
-		line = strconv.AppendInt(line[:0], s.Newest, 10)
-		line = append(append(append(line, ' '), hash...), ' ', '0'+said, '\n')
-		_, _ = h.Write(line)
 	}
 	s.Reads = hex.EncodeToString(h.Sum(nil))
-	return s, rows.Err()
+	return s, nil
 }
 
 func (l *Ledger) plans(ctx context.Context, where string, args ...any) ([]Plan, error) {
