@@ -48,7 +48,7 @@ func TestRecentCountsWhatHappenedSinceATime(t *testing.T) {
 	status("m2", connector.MandateActive)
 	now := d.clock.now().UTC().Format(layout)
 	want := Recent{Since: from(), Runs: 1, Created: 2, Updated: 3,
-		Mandates: []RecentStatus{{connector.MandateActive, 1, now}}}
+		Mandates: []RecentStatus{{connector.MandateActive, 1, now, nil}}}
 	if diff := cmp.Diff(want, recent()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -66,6 +66,46 @@ func TestTheOverviewLeadsToTheFirstPayerAndThenSaysWhoCanBeDebited(t *testing.T)
 	}
 }
 
+func TestTheLastDayNamesThePayersOfFewEvents(t *testing.T) {
+	t.Parallel()
+	h, _ := newPost(t)
+	h.books(bakeries(7))
+	h.run(true)
+	h.activate(2)
+	h.recount()
+	page := h.enter("anna", pages.Viewer).get("/", http.StatusOK)
+	named := func(line string) int {
+		t.Helper()
+		_, rest, found := strings.Cut(page, "<li>"+line)
+		item, _, _ := strings.Cut(rest, "</li>")
+		if !found {
+			t.Errorf("there is no line %q:\n%s", line, page)
+		}
+		return strings.Count(item, `<a class="name" href="/payers/quickstart/HB`)
+	}
+	for line, want := range map[string]int{"7 customers created": 5, "7 signing links requested": 5,
+		"2 mandates became active": 2} {
+		if n := named(line); n != want {
+			t.Errorf("%q names %d payers, want %d", line, n, want)
+		}
+	}
+	if n := strings.Count(page, " and 2 more</span>"); n != 2 {
+		t.Errorf("%d lines say that there are 2 more", n)
+	}
+	holds(t, page, `<bdi>Bakery 7 Limited</bdi></a> <span class="muted"><bdi>HB007</bdi>`)
+
+	h.books(bakeries(40))
+	h.run(true)
+	h.recount()
+	page = h.enter("bert", pages.Viewer).get("/", http.StatusOK)
+	if n := named("40 customers created"); n != 0 {
+		t.Errorf("of many payers, %d are named", n)
+	}
+	if n := named("2 mandates became active"); n != 2 {
+		t.Errorf("%d payers are named, want 2", n)
+	}
+}
+
 func TestAProblemOfTheInstallationLeadsToWhereItIsSettled(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

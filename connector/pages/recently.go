@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"payersync/connector"
+	"payersync/state"
 )
 
 // recently is what happened in the last 24 hours.
@@ -19,7 +20,12 @@ type happened struct {
 	Words string
 	Path  string    // "" for none
 	Last  time.Time // zero for unknown
+	Who   []payerName
+	More  int // further payers; 0 where none is named
 }
+
+// namedRecently is how many payers a line names.
+const namedRecently = 5
 
 // becameWords tell what happened to a mandate that came to a status.
 var becameWords = map[connector.MandateStatus]string{
@@ -36,21 +42,39 @@ func (v *visit) recently() (r recently, err error) {
 	if at := since(found.Since); at.Sub(from) > time.Second {
 		r.Since = at
 	}
-	add := func(n int, thing, did, path string, last time.Time) {
-		if n > 0 {
-			words := number(n) + strings.TrimPrefix(connector.Plural(n, thing), strconv.Itoa(n)) + did
-			r.Lines = append(r.Lines, happened{words, path, last})
+	labels, err := v.ledger().LabelsOf(v.Context(), firstRecent(found))
+	add := func(n int, thing, did, path string, last time.Time, of []state.RecordID) {
+		if n == 0 {
+			return
 		}
+		words := number(n) + strings.TrimPrefix(connector.Plural(n, thing), strconv.Itoa(n)) + did
+		line := happened{Words: words, Path: path, Last: last}
+		for _, id := range of[:min(len(of), namedRecently)] {
+			line.Who = append(line.Who, payerName{id.Connection, id.SourceID, labels[id].Name})
+			line.More = max(n, len(of)) - len(line.Who)
+		}
+		r.Lines = append(r.Lines, line)
 	}
 	for _, m := range found.Mandates {
 		if did, ok := becameWords[m.Status]; ok {
-			add(m.Count, "mandate", did, "", since(m.Last))
+			add(m.Count, "mandate", did, "", since(m.Last), m.Of)
 		}
 	}
-	add(found.Created, "customer", " created", "", time.Time{})
-	add(found.Linked, "customer", " linked", "", time.Time{})
-	add(found.Updated, "customer", " updated", "", time.Time{})
-	add(found.Asked, "signing link", " requested", "", time.Time{})
-	add(found.Runs, "run", " finished", "/runs", time.Time{})
-	return r, nil
+	add(found.Created, "customer", " created", "", time.Time{}, found.Of[connector.ActionCreate])
+	add(found.Linked, "customer", " linked", "", time.Time{}, found.Of[connector.ActionAdopt])
+	add(found.Updated, "customer", " updated", "", time.Time{}, found.Of[connector.ActionUpdate])
+	add(found.Asked, "signing link", " requested", "", time.Time{}, found.Of[connector.ActionLink])
+	add(found.Runs, "run", " finished", "/runs", time.Time{}, nil)
+	return r, err
+}
+
+// firstRecent returns the payers that the lines name.
+func firstRecent(found state.Recent) (ids []state.RecordID) {
+	for _, of := range found.Of {
+		ids = append(ids, of[:min(len(of), namedRecently)]...)
+	}
+	for _, m := range found.Mandates {
+		ids = append(ids, m.Of[:min(len(m.Of), namedRecently)]...)
+	}
+	return ids
 }
