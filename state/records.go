@@ -285,10 +285,11 @@ func (tx *Tx) Undecided(connection string, sourceIDs []string) error {
 	return nil
 }
 
-// Hold notes that a read has shown a problem of a payer's customer, and the state of its link; "" if that follows from the
-// facts. The next plan decides on the record by all that is known.
+// Hold notes that a read has shown a problem of a payer's customer. What was read is among the facts, so to and reason
+// count only while a run alone has all of the facts. The next plan decides on the record by all that is known.
 func (tx *Tx) Hold(p Payer, to connector.LinkState, reason connector.Reason) error {
-	tx.HoldLink(p, to, reason)
+	t := tx.touched(RecordID{p.Connection, p.SourceID})
+	t.link, t.shown = to, reason
 	return errors.Join(tx.LookNext(p), tx.setSeen(p))
 }
 

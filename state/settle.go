@@ -40,7 +40,8 @@ type touchedPayer struct {
 	said   map[Topic]finding       // see Explain
 	status connector.MandateStatus // see ShowMandate; "" for none
 	ended  connector.Reason        // why a change of the customer has ended
-	link   connector.LinkState     // see HoldLink; "" for none
+	shown  connector.Reason        // see Hold; "" for none
+	link   connector.LinkState     // see HoldLink and Hold; "" for none
 }
 
 func (tx *Tx) touched(id RecordID) *touchedPayer {
@@ -160,7 +161,7 @@ func (k payerFacts) linkBy(next protocol.Outcome, t *touchedPayer) connector.Lin
 	switch {
 	case k.link == "": // the record has no payer
 		return ""
-	case t != nil && t.link != "" && (k.beyond || next.Customer.Reason == ""):
+	case t != nil && t.link != "" && (k.beyond || t.ended != "" && next.Customer.Reason == ""):
 		return t.link
 	case k.beyond && k.link == connector.LinkCreating && len(k.facts.Attempts) == 0:
 		return connector.LinkNew
@@ -182,6 +183,8 @@ func (k payerFacts) progress(next protocol.Outcome, t *touchedPayer) protocol.St
 		return protocol.Working
 	case claims && t != nil && t.ended != "" && (k.beyond || next.Customer.Reason == ""):
 		return protocol.ClassOf(false, false, t.ended)
+	case claims && t != nil && t.shown != "" && k.beyond:
+		return protocol.ClassOf(false, false, t.shown)
 	case k.beyond:
 		return k.class
 	case k.plan.flags.has(flagWithheld) && class == protocol.Working:

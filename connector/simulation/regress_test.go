@@ -77,6 +77,7 @@ var amendedRegressions = []struct {
 	{70001880, "an update of a new customer that lost its key for a while was never sent again"},
 	{274581084635, "a create that was to be sent again waited for ever for a person, because of customers that had lost its key"},
 	{70003593, "nobody was told of an update without an answer, once the key of its customer had been off and back"},
+	{71001334, "a record whose customer a person took away counted as held when a list showed its key twice"},
 	{95001691, "a link was in conflict without a word, once somebody else's customer had lost the key that doubled it"},
 }
 
