@@ -321,7 +321,7 @@ func TestOneThatWritesWithoutAPauseLeavesAnotherItsTurn(t *testing.T) {
 		busy.Go(func() {
 			for ctx.Err() == nil {
 				if err := d.Do(context.Background(), func(tx *Tx) error {
-					for range 1000 {
+					for range 200 {
 						if err := tx.exec("UPDATE ledger SET ticket = ticket"); err != nil {
 							return err
 						}
