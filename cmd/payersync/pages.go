@@ -128,16 +128,17 @@ func adminAddress(s *session.Session) (string, error) {
 
 // behindPages is the background work of the pages, whatever configuration is in force.
 type behindPages struct {
-	lists     *admin.Lists // its names stay in memory
-	standings *admin.Standings
-	letters   *admin.Letters // of the configuration in force
-	fetcher   *admin.Fetcher
-	ahead     *admin.Ahead   // customers read for comparison
-	board     *admin.Board   // the records similar to existing customers
-	starter   *admin.Starter // of requested runs
-	nudge     func()         // told when a delivery waits to be read
-	tallies   *admin.Tallies // of mappings over all records
-	door      *pages.Door
+	lists      *admin.Lists // its names stay in memory
+	standings  *admin.Standings
+	letters    *admin.Letters    // of the configuration in force
+	writebacks *admin.Writebacks // of it, too
+	fetcher    *admin.Fetcher
+	ahead      *admin.Ahead   // customers read for comparison
+	board      *admin.Board   // the records similar to existing customers
+	starter    *admin.Starter // of requested runs
+	nudge      func()         // told when a delivery waits to be read
+	tallies    *admin.Tallies // of mappings over all records
+	door       *pages.Door
 }
 
 // newBehindPages returns the background work of pages: a worker executes people's requests, with the session
@@ -160,6 +161,7 @@ func (b *behindPages) close() {
 	b.board.Close()
 	b.standings.Close()
 	b.letters.Close()
+	b.writebacks.Close()
 	b.door.Close()
 }
 
@@ -192,6 +194,7 @@ func settingsOf(c *config.Config) []pages.Setting {
 // pagesOf returns the pages of a session, with the shared background work.
 func (a *app) pagesOf(s *session.Session, behind *behindPages, adjust func(*pages.Config)) (*pages.Pages, error) {
 	names := connector.Map(s.Config.Connections, func(c config.Connection) string { return c.Name })
+	writebacks := writebacksOf(s)
 	letters, err := lettersOf(s)
 	if err != nil {
 		return nil, err
@@ -209,7 +212,7 @@ func (a *app) pagesOf(s *session.Session, behind *behindPages, adjust func(*page
 			Board: behind.board, Stored: func(ctx context.Context, connection string) (syncer.Connection, error) {
 				return a.storedAs(ctx, s, connection)
 			}},
-		Writebacks: writebacksOf(s),
+		Writebacks: writebacks,
 		Moves:      a.movesOf(s),
 		Mandates:   mandatesOf(s), Explain: func(ctx context.Context, connection string) (admin.Explainer, error) {
 			m, err := a.mappingOf(ctx, s, connection)
@@ -249,7 +252,8 @@ func (a *app) pagesOf(s *session.Session, behind *behindPages, adjust func(*page
 		return nil, err
 	}
 	behind.letters.Close()
-	behind.letters = letters
+	behind.writebacks.Close()
+	behind.letters, behind.writebacks = letters, writebacks
 	return shown, nil
 }
 

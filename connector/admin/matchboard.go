@@ -45,9 +45,8 @@ func unread(connection string, err error) Unread {
 type Board struct {
 	waiting snapshot[Waiting]
 
-	mu      sync.Mutex
-	commits int64 // of the ledger, when somebody asked last
-	said    map[state.RecordID]sayingOf
+	mu   sync.Mutex
+	said map[state.RecordID]sayingOf
 }
 
 // sayingOf is a decision made here about a record, possibly missing from the last list.
@@ -65,10 +64,7 @@ const (
 // latest returns the last list, or a new one if it is short. commits is the ledger's number of commits.
 func (b *Board) latest(ctx context.Context, commits int64, work func(context.Context) (Waiting, error)) (Waiting,
 	error) {
-	b.mu.Lock()
-	news := commits != b.commits
-	b.commits = commits
-	b.mu.Unlock()
+	news := b.waiting.isNews(commits)
 	patience := time.Duration(0)
 	if b.waiting.isQuick() {
 		if patience = boardWaits; news {

@@ -21,13 +21,16 @@ type snapshot[T any] struct {
 	heard  int
 	closed bool
 	stop   context.CancelFunc
+
+	commits int64 // of the ledger, when somebody asked last
 }
 
 // How often one is made.
 const (
-	countEvery = 2 * time.Second // at most
-	countRests = 10              // times as long as making it took
-	// the wait for the first count, and for one after an act: a small one is done by then
+	countEvery = 2 * time.Second        // at most
+	countRests = 10                     // times as long as making it took
+	countFirst = 120 * time.Millisecond // the wait for the first count, from its begin
+	// the wait for one after an act: a small one is done by then
 	countWaits = 250 * time.Millisecond
 	countQuick = 50 * time.Millisecond // for any other
 )
@@ -39,8 +42,13 @@ func (s *snapshot[T]) latest(ctx context.Context, patience time.Duration, maker 
 	error) {
 	s.mu.Lock()
 	wait, renewed := countWaits, s.asked != s.heard
-	if !renewed && s.last != nil {
+	switch {
+	case !renewed && s.last != nil:
 		wait = countQuick
+	case s.last == nil && s.done != nil:
+		wait = max(0, countFirst-time.Since(s.began))
+	case s.last == nil:
+		wait = countFirst
 	}
 	if s.last != nil && s.took > wait {
 		wait = 0 // it is not done by then
@@ -82,6 +90,15 @@ func (s *snapshot[T]) latest(ctx context.Context, patience time.Duration, maker 
 		return nil, s.err
 	}
 	return nil, ErrCounting
+}
+
+// isNews reports whether the ledger has another number of commits than when somebody asked last.
+func (s *snapshot[T]) isNews(commits int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	news := commits != s.commits
+	s.commits = commits
+	return news
 }
 
 // kept returns the last one, nil while there is none.

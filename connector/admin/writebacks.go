@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
+	"sync"
 	"time"
 
 	"payersync/connector"
@@ -18,6 +21,87 @@ type Writebacks struct {
 	Ledger *state.Ledger
 	// Open opens the write-back of a connection. Its Writer is nil for a connection without one.
 	Open func(ctx context.Context, connection string) (writeback.Target, error)
+
+	mu     sync.Mutex
+	plans  map[string]*snapshot[writesMade] // by connection
+	closed bool
+	parts  parts[Writebacks]
+}
+
+// Only returns the write-backs of a ledger limited to some connections. They are closed with these.
+func (w *Writebacks) Only(ledger *state.Ledger, connections []string) *Writebacks {
+	return w.parts.of(connections, func() *Writebacks {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return &Writebacks{Ledger: ledger, Open: w.Open, closed: w.closed}
+	})
+}
+
+// Close ends the making of plans. Close the write-backs before their ledger. It may be asked of nil.
+func (w *Writebacks) Close() {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	w.closed = true
+	plans := slices.Collect(maps.Values(w.plans))
+	w.mu.Unlock()
+	for _, p := range plans {
+		p.close()
+	}
+	w.parts.each((*Writebacks).Close)
+}
+
+// writesMade is a plan with its items in their order. The plan of many payers takes seconds, so it is made in the
+// background: the items on a page are read anew.
+type writesMade struct {
+	writeback.Plan
+	items []writesItem
+}
+
+type writesItem struct {
+	id           string
+	fresh, stuck bool
+}
+
+// fewPayers is up to how many payers a plan is made anew after each commit.
+const fewPayers = 2000
+
+// isIn reports whether a list has the item.
+func (i writesItem) isIn(which WritesShown) bool {
+	return which == AllWrites || which == WaitingWrites && i.fresh || which == StuckWrites && i.stuck
+}
+
+// made returns the last plan of a connection, of few payers a new one. It fails with ErrCounting while there is none.
+func (w *Writebacks) made(ctx context.Context, c writeback.Target) (*writesMade, error) {
+	commits, err := w.Ledger.Commits(ctx)
+	if err != nil {
+		return nil, err
+	}
+	plan := w.plan(c.Name)
+	if last := plan.kept(); plan.isNews(commits) && last != nil && last.Payers <= fewPayers {
+		plan.renew()
+	}
+	return plan.latest(ctx, lookWaits, func(ctx context.Context) (*writesMade, error) {
+		out := &writesMade{}
+		out.Plan, err = writeback.MakePlan(ctx, w.Ledger, c, func(i writeback.Item) {
+			out.items = append(out.items, writesItem{i.SourceID, i.Fresh(), i.Doing.Stuck()})
+		})
+		return out, err
+	})
+}
+
+// plan returns the plans of a connection.
+func (w *Writebacks) plan(connection string) *snapshot[writesMade] {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.plans[connection] == nil {
+		if w.plans == nil {
+			w.plans = map[string]*snapshot[writesMade]{}
+		}
+		w.plans[connection] = &snapshot[writesMade]{closed: w.closed}
+	}
+	return w.plans[connection]
 }
 
 // Errors of write-backs.
@@ -65,7 +149,7 @@ type WritesQuery struct {
 	Read  bool   // also the fields' present values
 }
 
-// Plan returns a page of a connection's planned writes. It fails with ErrNoWriteback or ErrNotOpened.
+// Plan returns a page of a connection's planned writes. It fails with ErrNoWriteback, ErrNotOpened or ErrCounting.
 func (w *Writebacks) Plan(ctx context.Context, connection string, q WritesQuery) (out Writes, err error) {
 	c, err := w.open(ctx, connection)
 	if err != nil {
@@ -89,20 +173,29 @@ func (w *Writebacks) Plan(ctx context.Context, connection string, q WritesQuery)
 	return out, err
 }
 
-// items makes the plan, and returns its items on the page.
+// items returns the items of the plan that are on the page.
 func (w *Writebacks) items(ctx context.Context, c writeback.Target, q WritesQuery, out *Writes) (
 	items []writeback.Item, err error) {
-	out.Plan, err = writeback.MakePlan(ctx, w.Ledger, c, func(i writeback.Item) {
-		if i.SourceID > q.After && len(items) <= q.Most && (q.Which == AllWrites ||
-			q.Which == WaitingWrites && i.Fresh() || q.Which == StuckWrites && i.Doing.Stuck()) {
-			items = append(items, i)
-		}
-	})
-	if err != nil || q.Which == WaitingWrites && out.Batch == "" { // the due ones go with the next run
+	made, err := w.made(ctx, c)
+	if err != nil {
 		return nil, err
 	}
-	if len(items) > q.Most {
-		items, out.After = items[:q.Most], items[q.Most-1].SourceID
+	if out.Plan = made.Plan; q.Which == WaitingWrites && out.Batch == "" { // the due ones go with the next run
+		return nil, nil
+	}
+	var ids []string
+	for _, i := range made.items {
+		if i.id <= q.After || !i.isIn(q.Which) {
+			continue
+		}
+		if len(ids) == q.Most {
+			out.After = ids[q.Most-1]
+			break
+		}
+		ids = append(ids, i.id)
+	}
+	if items, err = c.Items(ctx, w.Ledger, ids); err != nil {
+		return nil, err
 	}
 	return connector.Map(items, func(i writeback.Item) writeback.Item { return i.In(out.Plan) }), nil
 }
@@ -114,6 +207,7 @@ func (w *Writebacks) Approve(ctx context.Context, connection, batch, actor, reas
 	if err != nil {
 		return 0, err
 	}
+	defer w.plan(connection).renew()
 	return writeback.Approve(ctx, w.Ledger, c, batch, actor, reason)
 }
 

@@ -101,8 +101,8 @@ func newHouseOf(t testing.TB, folder string, now func() time.Time, letters func(
 	h.books(must(fs.ReadFile(configs.FS, "quickstart/customers.csv"))(t))
 	h.acts = &admin.Mandates{Ledger: h.ledger, Syncer: h.syncer, Billing: h.service, WhenCreated: "same"}
 	h.standings, h.fetcher = &admin.Standings{Ledger: h.ledger}, &admin.Fetcher{}
-	lists := &admin.Lists{Ledger: h.ledger}
-	t.Cleanup(func() { h.fetcher.Close(); h.standings.Close(); lists.Close() })
+	lists, writebacks := &admin.Lists{Ledger: h.ledger}, &admin.Writebacks{Ledger: h.ledger, Open: h.writer}
+	t.Cleanup(func() { h.fetcher.Close(); h.standings.Close(); lists.Close(); writebacks.Close() })
 	if letters != nil {
 		h.letters = letters(h)
 		t.Cleanup(h.letters.Close)
@@ -116,7 +116,7 @@ func newHouseOf(t testing.TB, folder string, now func() time.Time, letters func(
 		Mandates: h.acts,
 		Attention: &admin.Attention{Ledger: h.ledger, Syncer: h.syncer,
 			Stored: func(context.Context, string) (syncer.Connection, error) { return h.conn, nil }},
-		Matches: h.matches(), Writebacks: &admin.Writebacks{Ledger: h.ledger, Open: h.writer},
+		Matches: h.matches(), Writebacks: writebacks,
 		Moves: &admin.Moves{Ledger: h.ledger, Syncer: h.syncer,
 			Stored: func(context.Context, string) (syncer.Connection, error) { return h.conn, nil }},
 		Explain: func(context.Context, string) (admin.Explainer, error) {
@@ -205,6 +205,13 @@ func (h *house) link(name string, role pages.Role) string {
 func (v *visitor) get(path string, want int) string {
 	v.t.Helper()
 	status, body := v.send(http.MethodGet, path, nil)
+	for range 100 { // a busy machine has not counted yet
+		if !strings.Contains(body, `<div id="counting"`) {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+		status, body = v.send(http.MethodGet, path, nil)
+	}
 	if status != want {
 		v.t.Fatalf("GET %s was answered %d, want %d:\n%s", path, status, want, body)
 	}

@@ -105,7 +105,7 @@ func (c Config) only(names []string) Config {
 		acts.Ledger, c.Mandates = c.Ledger, &acts
 	}
 	if c.Writebacks != nil {
-		c.Writebacks = &admin.Writebacks{Ledger: c.Ledger, Open: c.Writebacks.Open}
+		c.Writebacks = c.Writebacks.Only(c.Ledger, names)
 	}
 	if c.Attention != nil {
 		acts := *c.Attention

@@ -59,7 +59,10 @@ func writesPath(connection string, which admin.WritesShown) string {
 // writes shows what payersync would write to the accounting system.
 func (v *visit) writes() error {
 	page, err := v.writesPage(admin.WritesShown(v.filled("show")))
-	if err != nil {
+	switch {
+	case errors.Is(err, admin.ErrCounting):
+		return v.show("counting", "Counting", v.with())
+	case err != nil:
 		return err
 	}
 	return v.show("writeback", "Write-back of "+page.Connection, page)

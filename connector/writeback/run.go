@@ -108,14 +108,8 @@ func (r *Run) due(ctx context.Context) (due []string, fresh map[string]bool, err
 
 // dueOf returns the items still due, by the ledger's present facts.
 func (r *Run) dueOf(ctx context.Context, due []string, fresh map[string]bool) (items []Item, err error) {
-	payers, err := r.Ledger.WritebacksOf(ctx, r.Name, r.SetupHash(), due)
-	now := r.Ledger.Now()
-	for _, p := range payers {
-		if i, is := r.itemOf(p, now); is && i.Doing == Due && (!i.Fresh() || fresh[i.SourceID]) {
-			items = append(items, i)
-		}
-	}
-	return items, err
+	items, err = r.Items(ctx, r.Ledger, due)
+	return connector.Filter(items, func(i Item) bool { return i.Doing == Due && (!i.Fresh() || fresh[i.SourceID]) }), err
 }
 
 // those returns the items with this task.

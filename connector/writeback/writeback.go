@@ -184,6 +184,18 @@ func MakePlan(ctx context.Context, ledger *state.Ledger, c Target, each func(Ite
 	return p, nil
 }
 
+// Items returns the present tasks for the fields of these records, in the order of their source ids.
+func (c Target) Items(ctx context.Context, ledger *state.Ledger, sourceIDs []string) (items []Item, err error) {
+	payers, err := ledger.WritebacksOf(ctx, c.Name, c.SetupHash(), sourceIDs)
+	now := ledger.Now()
+	for _, p := range payers {
+		if i, is := c.itemOf(p, now); is {
+			items = append(items, i)
+		}
+	}
+	return items, err
+}
+
 // wanted returns the field's wanted value; "" for an unknown status.
 func wanted(status connector.MandateStatus, says []connector.Standing) connector.Standing {
 	to, known := status.Standing()
