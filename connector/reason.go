@@ -112,6 +112,7 @@ const (
 	ActAskNot       Act = "ask_not"       // request no mandate from the payer
 	ActReinstate    Act = "reinstate"     // bring a cancelled mandate back
 	ActStopLetters  Act = "stop_letters"  // send no letters to the payer
+	ActTakeField    Act = "take_field"    // write to the payer's field in the accounting system again
 	ActUndo         Act = "undo"          // restore the customer to its values before a change
 )
 

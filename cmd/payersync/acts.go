@@ -57,6 +57,7 @@ var actCommands = map[connector.Act]string{
 	connector.ActSeparate:     "payers same RECORD --separate",
 	connector.ActStopLetters:  "letters stop RECORD",
 	connector.ActTakeBack:     "payers same RECORD CUSTOMER --undo",
+	connector.ActTakeField:    "writeback take RECORD",
 	connector.ActUndo:         "payers undo CHANGE",
 }
 

@@ -210,6 +210,7 @@ func (a *app) runAttentionRetry(ctx context.Context, args []string, connection, 
 // attentionOf returns the acts on findings about records.
 func (a *app) attentionOf(s *session.Session) *admin.Attention {
 	return &admin.Attention{Ledger: s.Ledger, Syncer: s.Syncer, Mandates: mandatesOf(s), Deliveries: deliveriesOf(s),
+		Writebacks: writebacksOf(s),
 		Stored: func(ctx context.Context, connection string) (syncer.Connection, error) {
 			return a.storedAs(ctx, s, connection)
 		}}

@@ -16,8 +16,11 @@ import (
 	"payersync/connector"
 	"payersync/connector/admin"
 	"payersync/connector/pages"
+	"payersync/connector/webhook"
+	"payersync/connector/writeback"
 	"payersync/internal/browsertest"
 	"payersync/internal/longtest"
+	"payersync/state"
 )
 
 // press is a button on the page of a finding, or of a payer.
@@ -71,7 +74,24 @@ func deedsOfAll() (out []deed) {
 			changed.Street = "2 Row"
 			return s.reads(changed, otherRow)
 		}, "", []press{{"", connector.ActUndo}, {"", connector.ActStopLetters}, {"", connector.ActAllowLetters},
-			{"", connector.ActCancel}, {"", connector.ActReinstate}}})
+			{"", connector.ActCancel}, {"", connector.ActReinstate}}},
+		deed{fieldChanged, "", []press{{"", connector.ActTakeField}}})
+}
+
+// fieldChanged notes that somebody changed the field that payersync writes for a payer.
+func fieldChanged(s *stage) string {
+	const url = "https://books.example.org/dd"
+	s.edit("payersync.yaml", "mapping: mapping.yaml}",
+		"mapping: mapping.yaml, writeback: {webhook: {url: \""+url+"\", secret: file:webhook.secret}}}")
+	id := s.reads(matterRow, otherRow)
+	l, err := state.Open(s.t.Context(), state.Options{Path: s.path("payersync.db"), KeyFile: s.path("payersync.key")})
+	s.must(err)
+	field := writeback.Target{Writer: &writeback.Webhook{Receiver: webhook.Receiver{URL: url}}}
+	s.must(l.Do(s.t.Context(), func(tx *state.Tx) error {
+		return tx.FieldIsTheirs(state.RecordID{Connection: "acme", SourceID: id}, field.SetupHash(), state.WritebackField{}, "")
+	}))
+	s.must(l.Close())
+	return id
 }
 
 // A person presses the button of every act in a real browser, and finds the effect on the page before the last press.

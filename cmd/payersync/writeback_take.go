@@ -13,8 +13,11 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector"
+	"payersync/connector/admin"
 	"payersync/connector/outbox"
 	"payersync/connector/writeback"
+	"payersync/state"
 )
 
 func (a *app) writebackTakeCmd() *cobra.Command {
@@ -48,17 +51,20 @@ func (a *app) runWritebackTake(ctx context.Context, args []string, connection, r
 			return usage.Errorf("several connections write back; name one with --connection")
 		}
 		for _, w := range all {
-			took, err := writeback.Take(ctx, s.Ledger, w, args[0], actor(), reason)
-			if err != nil {
-				return err
+			_, _, err := a.act(ctx, s, admin.Decision{Act: connector.ActTakeField,
+				Record: state.RecordID{Connection: w.Name, SourceID: args[0]}}, asksInWalk, reason, false)
+			if errors.Is(err, admin.ErrNothingToTake) {
+				continue
 			}
-			if took {
+			if err == nil {
 				a.Say("The field of record %s is payersync's again. See payersync writeback plan --connection %s",
 					show.Visible(args[0]), w.Name)
-				return a.Result(map[string]any{"connection": w.Name, "source_id": args[0], "taken": true})
+				err = a.Result(map[string]any{"connection": w.Name, "source_id": args[0], "taken": true})
 			}
+			return err
 		}
-		return fmt.Errorf("cannot take the field of record %s: nobody else changed it, and nothing was refused; payersync writeback shows the fields", show.Visible(args[0]))
+		return fmt.Errorf("cannot take the field of record %s: %w; payersync writeback shows the fields", show.Visible(args[0]),
+			admin.ErrNothingToTake)
 	})
 }
 

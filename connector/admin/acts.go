@@ -152,6 +152,10 @@ var Acts = map[connector.Act]ActFacts{
 		Becomes: "The decision about this payer and customer no longer applies. It has not led to a request yet.",
 		Sends:   connector.SendsNothing,
 		Inputs:  []Input{InputReason, InputCustomer}, Role: Operator, Final: "You can make the decision again."},
+	connector.ActTakeField: {Title: "Write to the field again",
+		Becomes: "payersync writes the status of the mandate into the payer's field again. A value that somebody else wrote there, or a refusal, no longer counts. The next run of the write-back reads the field first, if it can, and the limits apply.",
+		Sends:   connector.SendsNothing, Inputs: []Input{InputReason}, Role: Operator,
+		Final: "If somebody changes the field later, payersync leaves it alone again."},
 	connector.ActTakeOver: {Title: "Same payer under a new number",
 		Becomes: "The new record keeps the customer and the mandate, so the payer does not sign again. payersync writes the new number on the customer.",
 		Sends:   connector.SendsNextSync, Sent: theKey, Inputs: []Input{InputReason, InputRecord}, Role: Operator,
@@ -320,6 +324,11 @@ func (p Proposal) notes() (notes []string) {
 		}
 	}
 	switch {
+	case p.Field != nil:
+		say("The field shows the status %s, for all that payersync knows. The status is now %s.", p.Field.Applied, p.Field.To)
+		if p.Field.Why != "" {
+			notes = append(notes, p.Field.Why)
+		}
 	case p.Move != nil:
 		moves(p.Move)
 	case p.Merge != nil:

@@ -20,6 +20,7 @@ type Attention struct {
 	Stored     func(ctx context.Context, connection string) (syncer.Connection, error)
 	Mandates   *Mandates   // for acts on mandates
 	Deliveries *Deliveries // for acts on webhooks
+	Writebacks *Writebacks // for acts on fields of the accounting system
 }
 
 // Subscription is the id of the webhook subscription, in place of a record id.

@@ -10,6 +10,7 @@ import (
 	"payersync/connector"
 	"payersync/connector/letters"
 	"payersync/connector/syncer"
+	"payersync/connector/writeback"
 	"payersync/state"
 )
 
@@ -39,6 +40,7 @@ type Proposal struct {
 	Drift  *syncer.Drift
 	Forget *Forgetting
 	Undo   *syncer.Undo
+	Field  *writeback.Item // nil where it shows the present status
 
 	Successors []Successor // for ActCancel and ActClose
 
@@ -85,6 +87,7 @@ var proposers = map[connector.Act]func(*Attention, context.Context, *Proposal) e
 	connector.ActResume: (*Attention).proposeResume,
 	connector.ActReplay: (*Attention).proposeReplay, connector.ActCloseDelivery: (*Attention).proposeCloseDelivery,
 	connector.ActSubscribe: (*Attention).proposeSubscribe,
+	connector.ActTakeField: (*Attention).proposeTakeField,
 }
 
 // Propose returns the effect of a decision. It reads the customer if the act changes one. It fails with

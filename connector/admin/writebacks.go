@@ -12,6 +12,7 @@ import (
 
 	"payersync/connector"
 	"payersync/connector/outbox"
+	"payersync/connector/syncer"
 	"payersync/connector/writeback"
 	"payersync/state"
 )
@@ -108,6 +109,7 @@ func (w *Writebacks) plan(connection string) *snapshot[writesMade] {
 var (
 	ErrNoWriteback   = errors.New("the connection writes nothing back")
 	ErrNotOpened     = errors.New("the write-back cannot be opened")
+	ErrNothingToTake = errors.New("nobody else changed the field, and nothing was refused")
 	ErrNothingWaits  = outbox.ErrNothing // an approval came too late
 	ErrWritesChanged = outbox.ErrChanged // so did this one
 )
@@ -209,6 +211,43 @@ func (w *Writebacks) Approve(ctx context.Context, connection, batch, actor, reas
 	}
 	defer w.plan(connection).renew()
 	return writeback.Approve(ctx, w.Ledger, c, batch, actor, reason)
+}
+
+// FieldOf returns the task for the field of a record, if a person should look at it; nil otherwise.
+func (w *Writebacks) FieldOf(ctx context.Context, id state.RecordID) (*writeback.Item, error) {
+	c, err := w.open(ctx, id.Connection)
+	if err != nil {
+		return nil, err
+	}
+	items, err := c.Items(ctx, w.Ledger, []string{id.SourceID})
+	if err != nil || len(items) == 0 || !items[0].Doing.Stuck() {
+		return nil, err
+	}
+	return &items[0], nil
+}
+
+// proposeTakeField gives the field of a record back to write-back.
+func (a *Attention) proposeTakeField(ctx context.Context, p *Proposal) (err error) {
+	w, id := a.Writebacks, p.Record
+	if w == nil {
+		return ErrNoWriteback
+	}
+	if p.Field, err = w.FieldOf(ctx, id); err != nil {
+		return err
+	}
+	p.perform = func(ctx context.Context, by syncer.Operator, out *ActResult) error {
+		c, err := w.open(ctx, id.Connection)
+		if err != nil {
+			return err
+		}
+		defer w.plan(c.Name).renew()
+		out.News, err = writeback.Take(ctx, a.Ledger, c, id.SourceID, by.Name, by.Reason)
+		if err == nil && !out.News {
+			return ErrNothingToTake
+		}
+		return err
+	}
+	return nil
 }
 
 func (w *Writebacks) open(ctx context.Context, connection string) (writeback.Target, error) {

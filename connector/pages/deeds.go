@@ -9,6 +9,7 @@ import (
 	"payersync/connector"
 	"payersync/connector/admin"
 	"payersync/connector/syncer"
+	"payersync/connector/writeback"
 	"payersync/state"
 )
 
@@ -30,6 +31,8 @@ var deeds = slices.Concat([]deed{
 		may: func(s shownPayer) bool { return len(s.decisionsFor(connector.ActResume)) > 0 }},
 	{act: connector.ActUndo, name: "undo", label: "Put back before our last update…", sends: true, asks: always,
 		may: func(s shownPayer) bool { return s.Undo != 0 }},
+	{act: connector.ActTakeField, name: "field", asks: always,
+		may: func(s shownPayer) bool { return s.Field != nil && s.Field.Doing != writeback.Unknown }},
 	{act: connector.ActAsk, name: "ask", asks: never,
 		may: func(s shownPayer) bool { return s.mayBeAsked() && !s.isAsked() }},
 	{act: connector.ActAskNot, name: "ask-not", asks: never,
@@ -67,6 +70,7 @@ var notes = map[connector.Act]string{
 	connector.ActStopLetters:  "payersync sends no letter to this payer any more.",
 	connector.ActAllowLetters: "payersync sends letters to this payer again when they are due.",
 	connector.ActResume:       "The next letter goes to this address when it is due. Nothing was sent yet.",
+	connector.ActTakeField:    "Saved. The next run of the write-back writes to the field again. Nothing was written yet.",
 	connector.ActUndo:         "Saved. The next run puts the customer back. Nothing was sent yet.",
 	connector.ActAsk:          fmt.Sprintf(askingNotes[connector.ActAsk], "this payer"),
 	connector.ActAskNot:       fmt.Sprintf(askingNotes[connector.ActAskNot], "this payer"),
@@ -94,7 +98,7 @@ func (v *visit) acts() *admin.Attention {
 	if v.pages.cfg.Attention != nil {
 		acts = *v.pages.cfg.Attention
 	}
-	acts.Mandates, acts.Deliveries = v.pages.cfg.Mandates, v.pages.cfg.Deliveries
+	acts.Mandates, acts.Deliveries, acts.Writebacks = v.pages.cfg.Mandates, v.pages.cfg.Deliveries, v.pages.cfg.Writebacks
 	return &acts
 }
 

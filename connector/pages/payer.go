@@ -12,6 +12,7 @@ import (
 	"payersync/connector"
 	"payersync/connector/admin"
 	"payersync/connector/readiness"
+	"payersync/connector/writeback"
 	"payersync/state"
 )
 
@@ -76,8 +77,9 @@ type shownPayer struct {
 	Lost       bool     // the link was asked for, and is not here
 	Waits      bool     // for a signature
 	Cancelled  bool
-	Live       bool  // its mandate can be cancelled
-	Undo       int64 // the update that can be undone; 0 for none
+	Live       bool            // its mandate can be cancelled
+	Undo       int64           // the update that can be undone; 0 for none
+	Field      *writeback.Item // its field in the accounting system, if a person should look at it
 	WhyNot     error
 }
 
@@ -210,6 +212,9 @@ func (v *visit) shownPayer() (shownPayer, error) {
 	}
 	if x, has := next[id]; has && s.Waits {
 		s.Next = nextLetter(x)
+	}
+	if s.Field, err = v.fieldOf(id); err != nil {
+		return s, err
 	}
 	s.Undo, s.Steps = undoable(s.Changes), stepsOn(s, status)
 	s.Sides, s.Changed = v.sides(s.Payer)

@@ -278,6 +278,8 @@ func notDone(err error, path string) error {
 		say("Somebody else is requesting a signing link. Nothing was sent.", "Try again in a minute.")
 	case errors.Is(err, admin.ErrNoMandate):
 		say("The payer has no mandate. Nothing was sent.", look)
+	case errors.Is(err, admin.ErrNothingToTake), errors.Is(err, admin.ErrNoWriteback):
+		say("payersync may write to the field already. Nothing was changed.", look)
 	case errors.Is(err, state.ErrNoPayer):
 		say("The payer has no customer yet. Nothing was changed.", "Wait for the next run.")
 	case errors.Is(err, admin.ErrGivenUp), errors.Is(err, syncer.ErrLeftOut), errors.Is(err, syncer.ErrNothingToClose),

@@ -9,6 +9,7 @@ import (
 	"payersync/connector"
 	"payersync/connector/admin"
 	"payersync/connector/writeback"
+	"payersync/state"
 )
 
 // writesPage is the content of a connection's write-back page.
@@ -32,6 +33,7 @@ type writesRow struct {
 	Path       string
 	Does       chip
 	Now, After string // of the field, if it was read
+	Act        *offer // to let payersync write again; nil where it does
 }
 
 // doings are the chips of the tasks of write-back.
@@ -95,8 +97,13 @@ func (v *visit) writesPage(which admin.WritesShown) (*writesPage, error) {
 		page.Choices = append(page.Choices,
 			part{choice{c.label, writesPath(connection, c.which), c.which == which}, counts[c.which]})
 	}
+	take := deedFor(connector.ActTakeField)
 	page.Rows = connector.Map(page.Writes.Rows, func(r admin.WriteRow) writesRow {
 		row := writesRow{WriteRow: r, Path: payerPath(r.RecordID), Does: doings[r.Doing]}
+		if s := (shownPayer{Field: &r.Item}); r.Doing.Stuck() && take.may(s) && v.can(*take) && v.pages.cfg.Attention != nil {
+			o := take.button(s, row.Path+"/"+take.name)
+			row.Act = &o
+		}
 		if r.Holds != nil {
 			row.Now = *r.Holds
 		}
@@ -107,6 +114,19 @@ func (v *visit) writesPage(which admin.WritesShown) (*writesPage, error) {
 	})
 	page.Pager = v.page(page.After).of(len(page.Rows), counts[which])
 	return page, nil
+}
+
+// fieldOf returns a payer's field in the accounting system, if a person should look at it; nil also if the write-back
+// cannot be opened.
+func (v *visit) fieldOf(id state.RecordID) (*writeback.Item, error) {
+	if v.pages.cfg.Writebacks == nil {
+		return nil, nil
+	}
+	field, err := v.pages.cfg.Writebacks.FieldOf(v.Context(), id)
+	if errors.Is(err, admin.ErrNoWriteback) || errors.Is(err, admin.ErrNotOpened) {
+		err = nil
+	}
+	return field, err
 }
 
 // approveWrites approves exactly the writes shown to the visitor.

@@ -142,3 +142,29 @@ func TestWritesAreApprovedInABrowser(t *testing.T) {
 		})
 	}
 }
+
+// A person gives the field of a payer back to payersync, from the list and on the payer's page.
+func TestAFieldOfSomebodyElseIsTakenAgain(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.run(true)
+	h.field = &field{}
+	target := must(h.writer(context.Background(), sample))(t)
+	h.do(func(tx *state.Tx) error {
+		return tx.FieldIsTheirs(state.RecordID{Connection: sample, SourceID: "HB001"}, target.SetupHash(),
+			state.WritebackField{}, "")
+	})
+	const at = "/payers/" + sample + "/HB001/field"
+	lacks(t, h.enter("vera", pages.Viewer).get(writesOf+"?show=stuck", http.StatusOK), at)
+	v := h.enter("olaf", pages.Operator)
+	holds(t, v.get(writesOf+"?show=stuck", http.StatusOK), `<a href="`+at+`">Write to the field again…</a>`)
+	holds(t, v.get("/payers/"+sample+"/HB001", http.StatusOK), `href="`+at+`"`)
+	holds(t, v.get(at, http.StatusOK), "A value that somebody else wrote there, or a refusal, no longer counts.",
+		"Somebody else changed the field",
+		"Nothing is sent to anybody.")
+	v.post(at, http.StatusUnprocessableEntity)
+	holds(t, v.post(at, http.StatusOK, "reason", "a slip of the pen"),
+		"The next run of the write-back writes to the field again.")
+	lacks(t, v.get(writesOf+"?show=stuck", http.StatusOK), at)
+	v.post(at, http.StatusConflict, "reason", "once more")
+}
