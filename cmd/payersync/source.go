@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,11 +23,12 @@ import (
 func (a *app) sourceCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "source [NAME]",
-		Short: "List the accounting systems that payersync reads by a profile, and show one",
-		Long: `A profile is a file that tells payersync how to read one accounting system.
-Without NAME, it lists the shipped profiles: how much of each was proven, how
-payersync reads the list, and the system's limits. With NAME, it shows one profile:
-what to register at the vendor, the settings, the fields, and what surprises people.
+		Short: "List the accounting systems that payersync reads, and show a profile of one",
+		Long: `A profile is a file that tells payersync how to read one accounting system. A few
+systems have code of their own instead. Without NAME, it lists all of them: what each
+was tested with, what a run reads, and the system's limits. With NAME, it shows one
+profile: what to register at the vendor, the settings, the fields, and what surprises
+people. With --output json, the list has the profiles only.
 
 For a system without a profile, write one: --new makes a draft, --check checks it,
 --try reads one page of your company, and --record makes examples from it.`,
@@ -77,6 +79,9 @@ func profileNamed(name string) (p *httpsource.Profile, examples []byte, err erro
 		examples, err = configs.FS.ReadFile("sources/" + name + "/examples.yaml")
 		return p, examples, err
 	}
+	if slices.ContainsFunc(builtIn, func(s pages.System) bool { return s.Name == name }) {
+		return nil, nil, usage.Errorf("%s has code of its own and no profile; payersync help systems and payersync help sources describe it", name)
+	}
 	if !strings.ContainsAny(name, "./\\") {
 		return nil, nil, usage.Errorf("there is no profile %q%s; the profiles are %s, and a file of yours is named with its ending, as in books.yaml", name, didYouMean(name, config.Profiles()), strings.Join(config.Profiles(), ", "))
 	}
@@ -115,13 +120,13 @@ func (r profileRow) reads() string {
 }
 
 func (a *app) listProfiles() error {
-	rows := connector.Map(config.Profiles(), func(name string) profileRow { return rowOf(config.ShippedProfile(name)) })
 	if a.JSON() {
-		return show.JSON(a.Out, rows)
+		return show.JSON(a.Out,
+			connector.Map(config.Profiles(), func(name string) profileRow { return rowOf(config.ShippedProfile(name)) }))
 	}
-	a.Rows([]string{"NAME", "SYSTEM", "ACCESS", "TESTED WITH A COMPANY", "READS", "LIMITS"},
-		connector.Map(rows, func(r profileRow) []string {
-			return []string{r.Name, r.Title, accessOf[r.Auth], r.Live, r.reads(), r.Limits}
+	a.Rows([]string{"NAME", "SYSTEM", "ACCESS", "TESTED WITH", "READS", "LIMITS"},
+		connector.Map(append(systems(), systemOf(config.ShippedProfile(besidePackage))), func(s pages.System) []string {
+			return []string{s.Name, s.Title, s.Access, s.Tested, s.Reads, s.Limits}
 		}))
 	return nil
 }
@@ -129,20 +134,28 @@ func (a *app) listProfiles() error {
 // systemOf describes the system of a profile for people. The list of profiles and the pages show the same.
 func systemOf(p *httpsource.Profile) pages.System {
 	r := rowOf(p)
-	return pages.System{Name: r.Name, Title: r.Title, Access: accessOf[r.Auth], Tested: r.Live, Walk: "is read " + r.Walk,
+	tested := "a model, no company yet"
+	if r.Live != "never" {
+		tested = "a company, " + r.Live
+	}
+	return pages.System{Name: r.Name, Title: r.Title, Access: accessOf[r.Auth], Tested: tested, Walk: "is read " + r.Walk,
 		Reads: r.reads(), Limits: r.Limits, Register: p.Register(), Traps: p.Traps(), Begin: beginWith(r.Name)}
 }
 
 // builtIn are the systems that payersync reads without a profile.
 var builtIn = []pages.System{
 	{Name: config.KindCSV, Title: "CSV export of any system", Access: "a file", Reads: "all each time", Limits: "none",
-		Begin: "payersync init --csv FILE FOLDER"},
+		Tested: "headings of 24 programs", Begin: "payersync init --csv FILE FOLDER"},
 	{Name: config.KindSQL, Title: "SQL database of any system", Access: "a login", Reads: "all each time", Limits: "none",
-		Begin: "payersync init --source sql --dsn-file FILE FOLDER"},
-	{Name: config.KindXero, Title: "Xero", Access: "consent", Reads: "changes"},
-	{Name: config.KindQuickBooks, Title: "QuickBooks Online", Access: "consent", Reads: "changes"},
-	{Name: config.KindTryton, Title: "Tryton", Access: "a login", Reads: "changes", Limits: "not known"},
+		Tested: "SQLite, PostgreSQL, MariaDB", Begin: "payersync init --source sql --dsn-file FILE FOLDER"},
+	{Name: config.KindXero, Title: "Xero", Access: "consent", Tested: modelOfVendor, Reads: "changes"},
+	{Name: config.KindQuickBooks, Title: "QuickBooks Online", Access: "consent", Tested: modelOfVendor, Reads: "changes"},
+	{Name: config.KindTryton, Title: "Tryton", Access: "a login", Tested: "a Tryton 6.0 server", Reads: "changes",
+		Limits: "not known"},
 }
+
+// modelOfVendor is the test of a system with a model that was made from the vendor's own description of the API.
+const modelOfVendor = "a model of the vendor's API"
 
 // systems are all accounting systems that can be connected.
 func systems() []pages.System {
@@ -153,7 +166,7 @@ func systems() []pages.System {
 		if l := source.Limits(); l.PerMinute > 0 {
 			s.Limits = fmt.Sprintf("%d in 1m", l.PerMinute)
 		}
-		s.Tested, s.Begin = notRecorded, cmp.Or(s.Begin, beginWith(s.Name))
+		s.Begin = cmp.Or(s.Begin, beginWith(s.Name))
 		out = append(out, s)
 	}
 	for _, name := range config.Profiles() {
@@ -163,9 +176,6 @@ func systems() []pages.System {
 	}
 	return out
 }
-
-// notRecorded stands for a test with a company, of systems without a profile that says so.
-const notRecorded = "not recorded"
 
 // besidePackage is the profile of a system that has a package of its own. It serves comparison.
 const besidePackage = "xero-http"

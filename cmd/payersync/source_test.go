@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"payersync/connector"
 	"payersync/connector/accounting/httpsource"
 	"payersync/connector/credentials/credentialstest"
+	"payersync/connector/pages"
 )
 
 // profiledBooks serves the model of a profile's system.
@@ -124,6 +126,42 @@ func TestThrottledProfileIsLeftAloneUntilTheTimeItGave(t *testing.T) {
 	}
 }
 
+// What write-back sets comes back with the next reading as no change.
+//
+// covers F146
+func TestAProfileWritesTheStatusBack(t *testing.T) {
+	t.Parallel()
+	w, _, b := newProfiledWorld(t, "erpnext", `kind: erpnext, url: "HOST", api_key: env:BOOKS_SECRET, api_secret: env:BOOKS_SECRET`, 3)
+	w.edit("payersync.yaml", "mapping: erpnext.yaml}",
+		"mapping: erpnext.yaml, writeback: {profile: {field: custom_direct_debit, asked: DD asked, active: DD active}}}")
+	w.edit("erpnext.yaml", `any(customer.people, .email != "")`, "true")
+	w.expect(exitDone, "sync", "books", "--yes")
+	plan := decode[shownWritePlan](t, w.expect(exitDone, "writeback", "plan", "--output", "json"))
+	if plan.Waiting != 3 || !strings.Contains(plan.Setup, "custom_direct_debit") || *plan.Writes[0].Becomes != "DD asked" {
+		t.Fatalf("the plan is %+v", plan)
+	}
+	w.expect(exitDone, "writeback", "approve", plan.Batch)
+	if r := w.expect(exitDone, "writeback", "run"); !strings.Contains(r.out, "3 statuses written") {
+		t.Errorf("the run says:\n%s", r.out)
+	}
+	puts := 0
+	for _, r := range b.Requests() {
+		if r.Method != http.MethodGet {
+			puts++
+		}
+	}
+	if again := w.expect(exitDone, "sync", "books"); puts != 3 || !strings.Contains(again.out, "3 unchanged") {
+		t.Errorf("%d requests wrote; the sync behind them says:\n%s", puts, again.out)
+	}
+	w.must(w.box.Sign(w.mandateOfName("Customer 1").ID))
+	w.must(w.box.Approve(w.mandateOfName("Customer 1").ID))
+	w.expect(exitDone, "sweep")
+	plan = decode[shownWritePlan](t, w.expect(exitDone, "writeback", "plan", "--output", "json"))
+	if len(plan.Writes) != 1 || *plan.Writes[0].Holds != "DD asked" || *plan.Writes[0].Becomes != "DD active" {
+		t.Errorf("behind the bank's answer the plan is %+v", plan)
+	}
+}
+
 func TestOwnProfileIsReadFromItsFile(t *testing.T) {
 	t.Parallel()
 	w, v, _ := newProfiledWorld(t, "freeagent",
@@ -183,6 +221,9 @@ func TestShippedProfilesAreListedAndShown(t *testing.T) {
 			}
 		}
 	}
+	if r := w.run("source", "xero"); r.code != exitUsage || !strings.Contains(r.errOut, "has code of its own") {
+		t.Errorf("a system without a profile ends with %d: %s", r.code, r.errOut)
+	}
 	if r := w.run("source", "freeagnt"); r.code != exitUsage || !strings.Contains(r.errOut, "did you mean freeagent?") {
 		t.Errorf("an unknown profile ends with %d: %s", r.code, r.errOut)
 	}
@@ -196,13 +237,13 @@ func TestThePagesListTheSystemsOfTheCommand(t *testing.T) {
 	names := map[string]bool{}
 	for _, s := range systems() {
 		names[s.Name] = true
-		if s.Tested == notRecorded {
-			continue
-		}
-		for _, said := range []string{s.Title, s.Access, s.Reads, s.Limits} {
+		for _, said := range []string{s.Title, s.Access, s.Tested, s.Reads, s.Limits} {
 			if said == "" || !strings.Contains(listed, said) {
 				t.Errorf("the command says nothing of %q for %s", said, s.Name)
 			}
+		}
+		if slices.ContainsFunc(builtIn, func(b pages.System) bool { return b.Name == s.Name }) {
+			continue
 		}
 		if len(s.Traps) == 0 || s.Register == "" {
 			t.Errorf("%s has no traps, or nothing to register", s.Name)

@@ -10,7 +10,7 @@ import (
 type System struct {
 	Name, Title string
 	Access      string // what gives access, in two words
-	Tested      string // the month when a company was read, or never
+	Tested      string // what it was tested with, in a few words
 	Reads       string // changes, or everything each time
 	Walk        string // how the list is read; "" for a system with code of its own
 	Limits      string // requests
