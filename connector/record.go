@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -154,7 +155,78 @@ type Field struct {
 	Description string
 	Example     string
 	Fields      []Field // the fields of an object, or of each element of a list
+
+	Exported []string `json:",omitempty"` // the headings of the field in the system's own CSV export
 }
+
+// ExportedValues returns the values of the fields that the system writes into its export, by a name of the field.
+func ExportedValues(fields []Field, data json.RawMessage) map[string]string {
+	if !exports(fields) {
+		return nil
+	}
+	out := map[string]string{}
+	exportedIn(out, "", fields, data)
+	return out
+}
+
+func exports(fields []Field) bool {
+	return slices.ContainsFunc(fields, func(f Field) bool { return len(f.Exported) > 0 || exports(f.Fields) })
+}
+
+func exportedIn(out map[string]string, at string, fields []Field, data json.RawMessage) {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(data, &members) != nil {
+		return
+	}
+	for _, f := range fields {
+		if f.Type == TypeObject {
+			exportedIn(out, at+f.Name+".", f.Fields, members[f.Name])
+		}
+		if value := plainText(members[f.Name]); len(f.Exported) > 0 && value != "" {
+			out[at+f.Name] = value
+		}
+	}
+}
+
+// plainText is a text or a number as text; "" for anything else.
+func plainText(raw json.RawMessage) string {
+	var text string
+	var number json.Number
+	if json.Unmarshal(raw, &text) != nil && json.Unmarshal(raw, &number) == nil {
+		text = number.String()
+	}
+	return strings.TrimSpace(text)
+}
+
+// ImportedValues returns the same values of a record that was read from the export, by the same names. The case of
+// headings, and spaces around them, do not matter.
+func ImportedValues(fields []Field, data json.RawMessage) map[string]string {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(data, &members) != nil {
+		return nil
+	}
+	byHeading := map[string]string{}
+	for name, raw := range members {
+		byHeading[plainHeading(name)] = plainText(raw)
+	}
+	out := map[string]string{}
+	importedIn(out, "", fields, byHeading)
+	return out
+}
+
+func importedIn(out map[string]string, at string, fields []Field, byHeading map[string]string) {
+	for _, f := range fields {
+		importedIn(out, at+f.Name+".", f.Fields, byHeading)
+		for _, heading := range f.Exported {
+			if value := byHeading[plainHeading(heading)]; value != "" {
+				out[at+f.Name] = value
+				break
+			}
+		}
+	}
+}
+
+func plainHeading(s string) string { return strings.ToLower(strings.Join(strings.Fields(s), " ")) }
 
 // FieldType is the type of a source field as a mapping sees it.
 type FieldType string

@@ -1,6 +1,9 @@
 package connector
 
-import "testing"
+import (
+	"maps"
+	"testing"
+)
 
 func TestARecordWithoutWhatWeWriteIsTheSameBeforeAndAfter(t *testing.T) {
 	t.Parallel()
@@ -29,6 +32,25 @@ func TestARecordWithoutWhatWeWriteIsTheSameBeforeAndAfter(t *testing.T) {
 	for _, data := range []string{``, `null`, `[]`, `"text"`} {
 		if got := string(Record{Data: []byte(data)}.Without(parts).Data); got != data {
 			t.Errorf("%s became %s", data, got)
+		}
+	}
+}
+
+func TestExportedValuesMeetThoseOfTheExport(t *testing.T) {
+	t.Parallel()
+	fields := []Field{{Name: "id"}, {Name: "number", Exported: []string{"Customer No.", "Kundennummer"}},
+		{Name: "roles", Type: TypeObject, Fields: []Field{{Name: "customer", Type: TypeObject,
+			Fields: []Field{{Name: "account", Type: TypeNumber, Exported: []string{"Konto"}}}}}}}
+	api := ExportedValues(fields,
+		[]byte(`{"id": "1", "number": " C7 ", "roles": {"customer": {"account": 12345678901234567890}}}`))
+	file := ImportedValues(fields, []byte(`{"kundenNUMMER ": "C7", "Konto": "12345678901234567890", "id": "9"}`))
+	want := map[string]string{"number": "C7", "roles.customer.account": "12345678901234567890"}
+	if !maps.Equal(api, want) || !maps.Equal(file, want) {
+		t.Errorf("the API has %v, the export %v", api, file)
+	}
+	for _, none := range []string{`{}`, `[]`, ``, `{"number": null, "roles": []}`, `{"number": true}`} {
+		if got := ExportedValues(fields, []byte(none)); len(got) > 0 {
+			t.Errorf("%s has %v", none, got)
 		}
 	}
 }

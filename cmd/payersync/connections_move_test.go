@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"payersync/connector"
+	"payersync/connector/accounting/httpsource"
 	"payersync/connector/accounting/quickbooks/quickbookstest"
 	"payersync/connector/credentials/credentialstest"
 	"payersync/connector/sandbox"
@@ -18,10 +19,16 @@ import (
 // aCompany is an installation with payers from a CSV file. The first of them have signed.
 func aCompany(t *testing.T, payers, signed int) *world {
 	t.Helper()
+	return numberedCompany(t, "A%05d", payers, signed)
+}
+
+// numberedCompany is aCompany with numbers of this form.
+func numberedCompany(t *testing.T, form string, payers, signed int) *world {
+	t.Helper()
 	w := newWorld(t, nil)
 	text := "AccountNumber,Name,Email,Phone,Street,Postcode\n"
 	for i := range payers {
-		text += fmt.Sprintf("A%05d,Payer %[1]d Ltd,payer%[1]d@example.org,01632 9601%02[1]d,%[1]d Mill Lane,LS%[1]d 4AP\n",
+		text += fmt.Sprintf(form+",Payer %[1]d Ltd,payer%[1]d@example.org,01632 9601%02[1]d,%[1]d Mill Lane,LS%[1]d 4AP\n",
 			i+1)
 	}
 	w.write("customers.csv", text)
@@ -29,8 +36,8 @@ func aCompany(t *testing.T, payers, signed int) *world {
 		`[{line1: Street, postCode: Postcode}]`)
 	w.expect(exitDone, "backfill", "acme", "--yes")
 	for i := range signed {
-		w.must(w.box.Sign(w.mandateOf(fmt.Sprintf("A%05d", i+1)).ID))
-		w.must(w.box.Approve(w.mandateOf(fmt.Sprintf("A%05d", i+1)).ID))
+		w.must(w.box.Sign(w.mandateOf(fmt.Sprintf(form, i+1)).ID))
+		w.must(w.box.Approve(w.mandateOf(fmt.Sprintf(form, i+1)).ID))
 	}
 	w.expect(exitDone, "sweep")
 	return w
@@ -144,6 +151,54 @@ func TestACompanyThatChangesItsAccountingSystemKeepsItsPayersAndMandates(t *test
 			t.Errorf("after the undo the keys are %v", got)
 		}
 		w.expect(exitDone, "sync", "acme")
+	}
+}
+
+// The API of the system shows other e-mail addresses, and no phones and addresses. Its number is also in the export
+// that was read before, as the profile says.
+//
+// covers F231
+func TestACompanyThatGoesFromTheExportToTheAPIKeepsItsPayers(t *testing.T) {
+	t.Parallel()
+	const payers, signed, more = 34, 12, 2
+	profile := strings.NewReplacer("name: erpnext", "name: ours", "email_id: null", `email_id: "${id}@other.example"`).
+		Replace(readShipped(t, "configs/sources/erpnext/profile.yaml"))
+	ours, err := httpsource.Load("books.yaml", []byte(profile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fake, err := httpsource.NewFake(ours, ours.SampleConfig(), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, id := range fake.Add(payers + more) {
+		fake.Change(id, func(name *string, _ *connector.RecordState, _ *string) { *name = fmt.Sprintf("Payer %d Limited", i+1) })
+	}
+	w := numberedCompany(t, "1%03d", payers, signed)
+	asked := w.asked()
+	v := newVendor(t, &profiledBooks{Fake: fake})
+	w.env["BOOKS_SECRET"] = credentialstest.ClientSecret
+	w.edit("payersync.yaml", "guards:",
+		fmt.Sprintf("  - {name: api, source: {kind: http, profile: books.yaml, url: %q, api_key: env:BOOKS_SECRET, api_secret: env:BOOKS_SECRET}, mapping: api.yaml}\nguards:", v.http.URL))
+	w.write("api.yaml", strings.Replace(readShipped(t, "configs/sources/erpnext/mapping.yaml"), "source: erpnext",
+		"source: ours", 1))
+	w.write("books.yaml", strings.Replace(profile, "export: [ID], ", "", 1))
+	w.run("plan", "api")
+	report := decode[moveReport](t, w.run("connections", "move", "acme", "api", "--output", "json"))
+	if report.Certain != 0 {
+		t.Errorf("without a number in common %d pairs are certain", report.Certain)
+	}
+	w.write("books.yaml", strings.Replace(profile, "export: [ID]", `export: [Customer, " accountNUMBER"]`, 1))
+	r := w.expect(exitDone, "connections", "move", "acme", "api", "--yes", "--reason", "the API since May")
+	if !strings.Contains(r.errOut, "34 pairs accepted. acme is closed.") {
+		t.Fatalf("the move says\n%s%s", r.out, r.errOut)
+	}
+	w.expect(exitDone, "backfill", "api", "--yes")
+	if n := len(w.box.Customers()); n != payers+more {
+		t.Errorf("there are %d customers, want the %d of before and %d new ones", n, payers, more)
+	}
+	if n := w.active(); n != signed || w.asked()-asked != more {
+		t.Errorf("%d mandates are active, want %d; %d links were asked for, want %d", n, signed, w.asked()-asked, more)
 	}
 }
 

@@ -128,9 +128,18 @@ func (m *Moves) compare(ctx context.Context, p *MoveProposal, payers []syncer.Ol
 	for _, o := range payers {
 		p.old[o.SourceID] = o.Payer
 	}
+	imported, err := m.imported(ctx, p, records)
+	if err != nil {
+		return err
+	}
+	exported := map[string]map[string]string{}
+	for _, r := range records {
+		exported[r.SourceID] = r.Exported
+	}
+	ofRecord, ofPayer := onlyTheirs(exported), onlyTheirs(imported)
 	var open []match.Record
 	for _, r := range records {
-		open = append(open, match.Record{ID: r.SourceID, Want: withoutKey(r)})
+		open = append(open, match.Record{ID: r.SourceID, Want: withoutKey(r), Exported: ofRecord[r.SourceID]})
 		p.keys[r.SourceID] = r.Key
 	}
 	p.rejected = map[[2]string]bool{}
@@ -141,17 +150,52 @@ func (m *Moves) compare(ctx context.Context, p *MoveProposal, payers []syncer.Ol
 	for _, w := range said {
 		p.rejected[[2]string{w.SourceID, w.BillingID}] = w.Apart()
 	}
-	found, err := match.Find(ctx, match.All(open), besides(payers), match.Settings{
+	found, err := match.Find(ctx, match.All(open), besides(payers, ofPayer), match.Settings{
 		Rejected: func(record, payer string) bool { return p.rejected[[2]string{record, p.old[payer].BillingID}] },
 	})
 	if err != nil {
 		return err
 	}
-	if err := match.Show(found, match.All(open), besides(payers)); err != nil {
+	if err := match.Show(found, match.All(open), besides(payers, ofPayer)); err != nil {
 		return err
 	}
 	p.sort(found, payers, records)
 	return nil
+}
+
+// imported returns what the old payers' records show of the fields that the new system exports, by source id and field.
+func (m *Moves) imported(ctx context.Context, p *MoveProposal, records []syncer.Unlinked) (map[string]map[string]string,
+	error) {
+	if !slices.ContainsFunc(records, func(r syncer.Unlinked) bool { return len(r.Exported) > 0 }) {
+		return nil, nil
+	}
+	out, err := m.Syncer.Imported(ctx, p.Old, p.conn.Info.Fields)
+	for id := range out {
+		if _, payer := p.old[id]; !payer {
+			delete(out, id)
+		}
+	}
+	return out, err
+}
+
+// onlyTheirs returns the values that one record alone has, by the record's id.
+func onlyTheirs(all map[string]map[string]string) map[string][]string {
+	count := map[string]int{}
+	for _, values := range all {
+		for field, value := range values {
+			count[field+" "+value]++
+		}
+	}
+	out := map[string][]string{}
+	for id, values := range all {
+		for field, value := range values {
+			if text := field + " " + value; count[text] == 1 {
+				out[id] = append(out[id], text)
+			}
+		}
+		slices.Sort(out[id])
+	}
+	return out
 }
 
 // sort puts the matches into the lists of a proposal.
@@ -199,12 +243,13 @@ func withoutKey(r syncer.Unlinked) connector.Customer {
 }
 
 // besides returns payers in the form of customers, for comparison with records.
-func besides(payers []syncer.OldPayer) match.Pages[match.Customer] {
+func besides(payers []syncer.OldPayer, exported map[string][]string) match.Pages[match.Customer] {
 	return func(yield func([]match.Customer, error) bool) {
 		for some := range slices.Chunk(payers, 500) {
 			page := make([]match.Customer, len(some))
 			for i, p := range some {
 				page[i] = p.Beside()
+				page[i].Exported = exported[p.SourceID]
 			}
 			if !yield(page, nil) {
 				return

@@ -189,6 +189,7 @@ type entry struct {
 	phones   []string
 	places   []spot
 	numbers  []string
+	exported []string
 }
 
 // spot is an address, ready to be compared.
@@ -243,6 +244,7 @@ func entryOfRecord(r Record, region string) entry {
 	}
 	e := entryOf(r.ID, r.Want.Name, emails, phones, r.Want.Addresses,
 		slices.Concat(r.Numbers, Numbers(r.Want.ExternalData)), region)
+	e.exported = r.Exported
 	for _, p := range r.Want.People {
 		if n := newName(strings.TrimSpace(cmp.Or(p.Name, p.FirstName+" "+p.LastName))); len(n.words) > 1 &&
 			n.together != e.name.together {
@@ -253,6 +255,8 @@ func entryOfRecord(r Record, region string) entry {
 }
 
 func entryOfCustomer(c Customer, region string) entry {
-	return entryOf(c.ID, c.Name, c.Emails, c.Phones, c.Addresses, slices.Concat(c.Numbers, Numbers(c.ExternalData)),
+	e := entryOf(c.ID, c.Name, c.Emails, c.Phones, c.Addresses, slices.Concat(c.Numbers, Numbers(c.ExternalData)),
 		region)
+	e.exported = c.Exported
+	return e
 }

@@ -66,7 +66,7 @@ func (x index) customers(key uint64) []int {
 }
 
 // keys yields the values that two entries must share to be compared: an e-mail address, a phone, a company
-// number, a domain of one's own, a whole name, a word of it, two words, a word or its beginning with the
+// number, a number of an export, a domain of one's own, a whole name, a word of it, two words, a word or its beginning with the
 // postcode or the e-mail address. An e-mail address and a whole name are strong.
 func (e *entry) keys(yield func(key uint64, strong bool) bool) {
 	for key := range e.parts {
@@ -96,6 +96,9 @@ func (e *entry) parts(yield func([3]string) bool) {
 	}
 	for _, s := range e.numbers {
 		add("number", s, "")
+	}
+	for _, s := range e.exported {
+		add("exported", s, "")
 	}
 	add("together", digraphs.Replace(e.name.together), "")
 	if e.letters != "" {

@@ -77,6 +77,9 @@ var (
 		"both sides share it, and others have it too: branches", 0}
 	numberDiffers = rule{"number_differs", "different company numbers", -40, 40, "both sides have one of the same kind", 0}
 
+	exportedSame = rule{"exported_same", "same number in the export", 60, 0,
+		"a move between connections: the record's system writes this number into its export too, and nobody else has it", 0}
+
 	unproven = rule{"unproven", "neither e-mail nor company number agrees", 0, 78,
 		"a son may have his father's name, address and phone", 0}
 	placeUnknown = rule{"place_unknown", "no postcode to compare", 0, 85,
@@ -98,7 +101,7 @@ var rules = []*rule{
 	&emailSame, &emailShared, &emailHost, &emailDiffers,
 	&phoneSame, &phoneShared, &phoneDiffers,
 	&postcodeSame, &streetSame, &streetDiffers, &citySame, &postcodeDiffers, &countryDiffers,
-	&numberSame, &numberShared, &numberDiffers,
+	&numberSame, &numberShared, &numberDiffers, &exportedSame,
 	&unproven, &placeUnknown, &phoneUnknown, &recordToo, &customerToo,
 }
 

@@ -36,7 +36,7 @@ func (v *verdict) holds(r *rule) bool {
 // sum adds the points up and finds the limits.
 func (v *verdict) sum() {
 	v.points, v.limit, v.least = 0, 100, 0
-	proven := v.holds(&numberSame)
+	proven := v.holds(&numberSame) || v.holds(&exportedSame)
 	for _, h := range v.hits {
 		v.points += h.rule.points
 		if h.rule.limit > 0 && !(proven && h.rule.lifted()) {
@@ -105,6 +105,11 @@ func (c counts) compare(hits []hit, r, k *entry) verdict {
 	c.comparePhones(&v, r, k)
 	comparePlaces(&v, r, k)
 	c.compareNumbers(&v, r, k)
+	if slices.ContainsFunc(r.exported, func(s string) bool { return slices.Contains(k.exported, s) }) {
+		v.add(&exportedSame)
+		v.sum()
+		return v
+	}
 	if !v.holds(&emailSame) && !v.holds(&emailShared) && !v.holds(&numberSame) {
 		v.add(&unproven)
 	}

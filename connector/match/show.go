@@ -79,7 +79,7 @@ func sideOfRecord(r Record) Side {
 		emails, phones = append(emails, p.Email), append(phones, p.Phone)
 	}
 	side := Side{Name: shown(r.Want.Name), Email: shown(emails...), Phone: shown(phones...),
-		Number: shown(slices.Concat(r.Numbers, Numbers(r.Want.ExternalData))...)}
+		Number: shown(slices.Concat(r.Numbers, Numbers(r.Want.ExternalData), r.Exported)...)}
 	for _, a := range r.Want.Addresses[:min(1, len(r.Want.Addresses))] {
 		side.Street, side.Postcode, side.City = shown(a.Line1), shown(a.PostCode), shown(a.City)
 	}
@@ -88,7 +88,7 @@ func sideOfRecord(r Record) Side {
 
 func sideOfCustomer(c Customer) Side {
 	side := Side{Name: shown(c.Name), Email: shown(c.Emails...), Phone: shown(c.Phones...),
-		Number: shown(slices.Concat(c.Numbers, Numbers(c.ExternalData))...)}
+		Number: shown(slices.Concat(c.Numbers, Numbers(c.ExternalData), c.Exported)...)}
 	for _, a := range c.Addresses[:min(1, len(c.Addresses))] {
 		side.Street, side.Postcode, side.City = shown(a.Line1), shown(a.PostCode), shown(a.City)
 	}

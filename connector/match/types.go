@@ -12,12 +12,18 @@ type Record struct {
 	ID      string             // the source id
 	Want    connector.Customer // as the mapping renders it
 	Numbers []string           // company or VAT numbers, besides those in Want.ExternalData (see Numbers)
+
+	// Exported are numbers that the record also has in the export which another connection read, and that
+	// no other record has.
+	Exported []string
 }
 
 // Customer is a customer of the billing service.
 type Customer struct {
 	connector.RemoteCustomer
 	Numbers []string // company or VAT numbers, besides those in ExternalData (see Numbers)
+
+	Exported []string // numbers in the export that the customer comes from, and that no other one has
 
 	// Taken says in words why the customer is nobody's to propose, for example
 	// "linked to record HB002" or "carries the key xeroContactId=4711"; "" when it

@@ -48,6 +48,25 @@ func (s *Syncer) OldPayers(ctx context.Context, connection string) ([]OldPayer, 
 	return out, nil
 }
 
+// Imported returns the values of fields, of a system's records, that the stored records of another connection show:
+// that one read the system's export. They are by source id and field.
+func (s *Syncer) Imported(ctx context.Context, connection string, fields []connector.Field) (map[string]map[string]string,
+	error) {
+	out, after := map[string]map[string]string{}, ""
+	for {
+		page, err := s.Ledger.StoredRecords(ctx, connection, "", false, after, planPage)
+		if err != nil || len(page) == 0 {
+			return out, err
+		}
+		for _, r := range page {
+			after = r.Record.SourceID
+			if values := connector.ImportedValues(fields, r.Record.Data); len(values) > 0 {
+				out[after] = values
+			}
+		}
+	}
+}
+
 // Beside returns the payer in the form of a customer, for comparison with records. Its id is the id of the
 // payer's record. It has no key, because other accounting systems have other keys.
 func (p OldPayer) Beside() match.Customer {

@@ -13,6 +13,7 @@ type Unlinked struct {
 	SourceID string
 	Key      connector.Key
 	Want     connector.Customer
+	Exported map[string]string // what the source's system writes into its own export too, by field
 }
 
 // Unlinked returns the stored and sendable records of a connection without a customer. It leaves out records with an
@@ -40,5 +41,6 @@ func (r *run) unlinked(stored state.StoredRecord) (u Unlinked, waits bool, err e
 		return u, false, nil
 	}
 	m, err := r.render(stored.Candidate)
-	return Unlinked{stored.Record.SourceID, m.Result.Key, m.Customer}, err == nil && m.Standing == protocol.Included, err
+	return Unlinked{stored.Record.SourceID, m.Result.Key, m.Customer,
+		connector.ExportedValues(r.conn.Info.Fields, stored.Record.Data)}, err == nil && m.Standing == protocol.Included, err
 }

@@ -130,10 +130,13 @@ func (c *compiling) declare(at strict.Path, written []fieldFile) (out []connecto
 			c.report(c.doc.Problem(here.Key("name"), "the object %s has no fields; name those that a mapping may read", f.Name))
 		case len(f.Fields) > 0 && kind != connector.TypeObject && kind != connector.TypeList:
 			c.report(c.doc.Problem(here.Key("name"), "%s has fields of its own, so its type is object or list", f.Name))
+		case len(f.Export) > 0 && kind != connector.TypeText && kind != connector.TypeNumber:
+			c.report(c.doc.Problem(here.Key("export"), "%s is a %s, and only a text or a number identifies a customer in an export",
+				f.Name, kind))
 		}
 		met[strings.ToLower(f.Name)] = true
 		out = append(out, connector.Field{Name: f.Name, Type: kind, Description: f.Is, Example: string(f.Example),
-			Fields: c.declare(here.Key("fields"), f.Fields)})
+			Exported: f.Export, Fields: c.declare(here.Key("fields"), f.Fields)})
 	}
 	return out
 }

@@ -139,6 +139,8 @@ func TestBrokenProfilesAreExplainedByPlace(t *testing.T) {
 		{"a write elsewhere", "\ntraps:", writing("path: https://elsewhere.example/${id}"), "begins with a slash"},
 		{"a write without a read", "\ntraps:", writing("read: {path: /a}"), `the key "record" is missing`},
 		{"a value from nowhere", "\ntraps:", writing("body: {note: '${valu}'}"), `did you mean "value"?`},
+		{"an export of a flag", "{name: mobile,", "{name: mobile, type: flag, export: [Mobile],", "identifies a customer in an export"},
+		{"an export without a heading", "{name: mobile,", `{name: mobile, export: [""],`, "export"},
 		{"an anchor", "title: FreeAgent", "title: &a FreeAgent", "cannot be named with &"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

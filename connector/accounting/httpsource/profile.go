@@ -25,7 +25,7 @@ type profileFile struct {
 	Model    modelFile              `yaml:"model" jsonschema:"required" jsonschema_description:"What the system does. The walk is derived from it."`
 	Errors   []errorFile            `yaml:"errors" jsonschema_description:"Rules for answers, tried before those of every system."`
 	Record   recordFile             `yaml:"record" jsonschema:"required" jsonschema_description:"What one record looks like."`
-	Write    *writeFile             `yaml:"write" jsonschema_description:"How write-back sets one field of a record. Left out, nothing is ever written."`
+	Write    *writeFile             `yaml:"write" meaning:"-" jsonschema_description:"How write-back sets one field of a record. Left out, nothing is ever written."`
 	Probes   []probeFile            `yaml:"probes" jsonschema_description:"Further requests of a check."`
 	Traps    []string               `yaml:"traps" meaning:"-" jsonschema_description:"What surprises people about this system."`
 	Fake     *fakeFile              `yaml:"fake" meaning:"-" jsonschema_description:"What the system's answers look like, for the model that source check tests the profile with."`
@@ -177,6 +177,7 @@ type fieldFile struct {
 	Type    string      `yaml:"type" jsonschema:"enum=text,enum=number,enum=flag,enum=list,enum=object" jsonschema_description:"Default text."`
 	Is      string      `yaml:"is" meaning:"-"`
 	Example text        `yaml:"example" meaning:"-"`
+	Export  []string    `yaml:"export" meaning:"-" jsonschema_description:"The headings of this field in the system's own CSV export, where it identifies a customer."`
 	Fields  []fieldFile `yaml:"fields"`
 }
 
@@ -188,6 +189,8 @@ func (fieldFile) JSONSchema() *generate.Schema {
 	s.Properties.Set("type", &generate.Schema{Type: "string", Enum: []any{"text", "number", "flag", "list", "object"}})
 	s.Properties.Set("is", &generate.Schema{Type: "string"})
 	s.Properties.Set("example", text("").JSONSchema())
+	s.Properties.Set("export", &generate.Schema{Type: "array", Items: &generate.Schema{Type: "string", Pattern: `\S`},
+		Description: "The headings of this field in the system's own CSV export, where it identifies a customer."})
 	s.Properties.Set("fields",
 		&generate.Schema{Type: "array", Items: &generate.Schema{Type: "object", Required: []string{"name"}}})
 	return s
