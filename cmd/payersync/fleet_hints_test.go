@@ -195,6 +195,16 @@ func (s *safeText) text() string {
 
 // onPages shows the pages of an account to an administrator for as long as use takes.
 func (c *cluster) onPages(account string, use func(*reader)) {
+	asked, err := worker.New(worker.Config{Drain: func(context.Context) error { return nil }, DrainEvery: time.Hour,
+		Now: time.Now})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.onPagesWith(account, func(*session.Session) runner { return asked }, use)
+}
+
+// onPagesWith is onPages with what does the requests of people.
+func (c *cluster) onPagesWith(account string, by func(*session.Session) runner, use func(*reader)) {
 	t := c.t
 	a := &app{program: program{Console: &show.Console{In: strings.NewReader(""), Out: io.Discard, ErrOut: io.Discard},
 		getenv: func(string) (string, bool) { return "", false }}, now: time.Now, config: c.any().path("payersync.yaml"),
@@ -209,11 +219,7 @@ func (c *cluster) onPages(account string, use func(*reader)) {
 		t.Fatal(err)
 	}
 	defer opened.Close()
-	asked, err := worker.New(worker.Config{Drain: func(context.Context) error { return nil }, DrainEvery: time.Hour,
-		Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	asked := by(opened)
 	behind := newBehindPages(opened.Ledger, func() *session.Session { return opened }, func() runner { return asked })
 	defer behind.close()
 	pagesShown, err := a.pagesOf(opened, behind, func(*pages.Config) {})

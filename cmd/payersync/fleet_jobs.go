@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"payersync/connector/admin"
 	"payersync/connector/queue"
 	"payersync/connector/worker"
 	"payersync/state"
@@ -72,6 +73,32 @@ func (j *accountJobs) Now(name string, run func(context.Context) error) error {
 		j.asked.Add(-1)
 	}
 	return err
+}
+
+// queueRun requests a run of a connection for a person, on the first node that is free. It reports false if the
+// connection has no schedule: then this node makes the run.
+func (j *accountJobs) queueRun(ctx context.Context, connection, by string) (bool, error) {
+	j.mu.Lock()
+	paused := j.paused
+	j.mu.Unlock()
+	if paused {
+		return false, errPaused
+	}
+	open, err := j.ledger.OpenRun(ctx, connection)
+	if err == nil && open != 0 {
+		err = &admin.RunAtWork{Connection: connection, Run: open}
+	}
+	if err != nil {
+		return false, err
+	}
+	news, err := j.queue.Start(ctx, j.account, syncJob(connection), by)
+	switch {
+	case errors.Is(err, queue.ErrNotScheduled):
+		return false, nil
+	case err == nil && !news:
+		err = &admin.RunAtWork{Connection: connection}
+	}
+	return true, err
 }
 
 // untilPaused calls do, and ends it early with errPaused when the account is paused.

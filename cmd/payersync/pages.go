@@ -313,6 +313,12 @@ func newStarter(ledger *state.Ledger, inForce func() *session.Session, by func()
 			}
 			return err
 		},
+		Queue: func(ctx context.Context, connection, person string) (bool, error) {
+			if jobs, shared := by().(*accountJobs); shared {
+				return jobs.queueRun(ctx, connection, person)
+			}
+			return false, nil
+		},
 		Run: func(ctx context.Context, connection, person string, opened func(int64), progress func(syncer.Progress)) error {
 			s := inForce()
 			c, err := s.Config.One(connection)

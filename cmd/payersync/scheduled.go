@@ -17,8 +17,11 @@ import (
 	"payersync/state"
 )
 
-// syncNow makes one scheduled run and logs how it ended, once.
+// syncNow makes one run of a job, by its schedule or for a person, and logs how it ended, once.
 func syncNow(ctx context.Context, s *session.Session, c config.Connection, trigger string) error {
+	if by := worker.Person(ctx); by != "" {
+		return syncFor(ctx, s, c, by, nil, nil)
+	}
 	moved, err := s.Ledger.MovedTo(ctx, c.Name)
 	if err != nil {
 		return err

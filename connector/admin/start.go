@@ -18,6 +18,9 @@ type Starter struct {
 	// Go runs work for a connection in the background of this process, never beside another run of it by this process,
 	// and ends it with the process. Its error is the reason against starting.
 	Go func(connection string, work func(context.Context) error) error
+	// Queue requests a run from the nodes that share the ledger. It reports false where this process must make the run;
+	// nil for always.
+	Queue func(ctx context.Context, connection, by string) (bool, error)
 	// Run makes one run as payersync sync does, for by, with these callbacks.
 	Run func(ctx context.Context, connection, by string, opened func(run int64), progress func(syncer.Progress)) error
 
@@ -52,6 +55,11 @@ func (s *Starter) Now(ctx context.Context, connection, by string) (run int64, er
 	}); err != nil {
 		return 0, err
 	}
+	if s.Queue != nil {
+		if queued, err := s.Queue(ctx, connection, by); queued || err != nil {
+			return s.begun(ctx, connection), err
+		}
+	}
 	opened, ended := make(chan int64, 1), make(chan error, 1)
 	if err := s.Go(connection, func(ctx context.Context) (err error) {
 		number := int64(0)
@@ -81,6 +89,19 @@ func (s *Starter) Now(ctx context.Context, connection, by string) (run int64, er
 		}
 	}
 	return run, err
+}
+
+// queueFor is how long a person waits for a node to begin the run.
+const queueFor = 3 * time.Second
+
+// begun waits for a node to begin a run, and returns its number; 0 if this takes long.
+func (s *Starter) begun(ctx context.Context, connection string) int64 {
+	for late := time.Now().Add(queueFor); ctx.Err() == nil && time.Now().Before(late); time.Sleep(100 * time.Millisecond) {
+		if run, err := s.Ledger.OpenRun(ctx, connection); err == nil && run != 0 {
+			return run
+		}
+	}
+	return 0
 }
 
 // atWork converts the error of a connection in use into a RunAtWork with the run's number, and returns other errors

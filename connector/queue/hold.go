@@ -28,6 +28,7 @@ var errHoldLost = errors.New("the node stood still, or could not reach the datab
 type going struct {
 	event
 	id     int64  // of River's row
+	by     string // the person who requested it; "" for the schedule
 	holder string // another for each hold, also of one node
 	lease  *connector.Lease
 	node   *connector.Lease // of this node, when the job was taken
@@ -89,7 +90,9 @@ func (q *Queue) begin(g *going, leave func()) {
 		go func() { defer close(kept); q.keep(ctx, g, done, func() { cancel(errHoldLost) }) }()
 		began := q.cfg.Now()
 		q.cfg.Report(g.account, worker.JobEvent{Job: g.Job, Outcome: worker.Begun, Trigger: g.Trigger})
-		err := connector.Guard(func() error { return q.cfg.Work(ctx, g.job(), g.Trigger) })
+		err := connector.Guard(func() error {
+			return q.cfg.Work(worker.WithPerson(ctx, g.by), g.job(), g.Trigger)
+		})
 		close(done)
 		<-kept
 		g.stood = q.leave(ctx, g, began, err)

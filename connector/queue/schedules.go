@@ -206,6 +206,28 @@ type event struct {
 	worker.JobEvent
 }
 
+// ErrNotScheduled means the account has no schedule for a job.
+var ErrNotScheduled = errors.New("the job has no schedule")
+
+// Start requests a scheduled job of an account now, for the first node that is free. by is the person who wants it. It
+// reports false if the job is at work, waiting or parked, and then requests nothing. It fails with ErrNotScheduled.
+func (q *Queue) Start(ctx context.Context, account int64, job, by string) (bool, error) {
+	row := due{Account: account, Job: job}
+	err := q.cfg.Pool.QueryRow(ctx, "SELECT care FROM river.schedules WHERE account = $1 AND job = $2", account,
+		job).Scan(&row.Care)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, ErrNotScheduled
+	}
+	if err == nil {
+		var inserted *rivertype.JobInsertResult
+		if inserted, err = q.client.Insert(ctx, sliceArgs{Account: account, Name: job, Trigger: worker.TriggerManual, By: by},
+			row.place()); err == nil {
+			return !inserted.UniqueSkippedAsDuplicate, nil
+		}
+	}
+	return false, fmt.Errorf("request the job %s: %w", job, err)
+}
+
 // start passes the jobs of rows to River, moves the rows to their next times, and returns the events of jobs not
 // started.
 func (q *Queue) start(ctx context.Context, tx pgx.Tx, rows []due) (events []event, err error) {
@@ -249,11 +271,15 @@ func (row due) job(missed bool) river.InsertManyParams {
 	if missed {
 		args.Trigger = worker.TriggerCatchUp
 	}
-	lane := runs
+	return river.InsertManyParams{Args: sliceArgs(args), InsertOpts: row.place()}
+}
+
+// place returns the queue of River for a row.
+func (row due) place() *river.InsertOpts {
 	if row.Care {
-		lane = care
+		return &river.InsertOpts{Queue: care}
 	}
-	return river.InsertManyParams{Args: sliceArgs(args), InsertOpts: &river.InsertOpts{Queue: lane}}
+	return &river.InsertOpts{Queue: runs}
 }
 
 // skipped is the event of a job due while it was at work, waiting or parked.

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -167,4 +168,38 @@ func TestAQueueOfAnEarlierVersionGoesOn(t *testing.T) {
 	s.until("what an earlier version left is done", func() bool { return s.noted("1 sweep done schedule") == 1 })
 	s.exec("INSERT INTO river.schedules (account, job, cron, on_time, long, care, next_at) VALUES (3, 'sweep', $1, true, true, true, now())", daily)
 	s.until("what it schedules meanwhile is done", func() bool { return s.noted("3 sweep done schedule") == 1 })
+}
+
+// A person starts a job on the first node that is free, and not twice.
+func TestAPersonStartsAScheduledJob(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.every(1, Schedule{Job: "sync books", Cron: "0 0 29 2 *", OnTime: true})
+	cfg := s.config()
+	people, goOn := make(chan string, 10), make(chan struct{})
+	cfg.Work = func(ctx context.Context, _ Job, trigger string) error {
+		people <- trigger + " for " + worker.Person(ctx)
+		<-goOn
+		return nil
+	}
+	s.node(cfg)
+	pages := s.queue() // of a process that makes no runs
+	for _, want := range []bool{true, false} {
+		if news, err := pages.Start(t.Context(), 1, "sync books", "anna"); err != nil || news != want {
+			t.Errorf("the request is new: %t, %v; want %t", news, err, want)
+		}
+		if want {
+			if got := <-people; got != "manual for anna" {
+				t.Errorf("the job is done %s", got)
+			}
+		}
+	}
+	for _, job := range []Job{{1, "sync others"}, {2, "sync books"}} {
+		if _, err := pages.Start(t.Context(), job.Account, job.Name, "anna"); !errors.Is(err, ErrNotScheduled) {
+			t.Errorf("%v without a schedule: %v", job, err)
+		}
+	}
+	close(goOn)
+	s.until("it has ended", func() bool { return s.noted("1 sync books done manual") == 1 })
+	s.same("the runs", s.lines("1 sync books"), []string{"begun manual", "done manual"})
 }

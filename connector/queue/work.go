@@ -21,6 +21,7 @@ type jobArgs struct {
 	Account int64  `json:"account" river:"unique"`
 	Name    string `json:"job" river:"unique"`
 	Trigger string `json:"trigger"`
+	By      string `json:"by,omitempty"` // the person who requested it
 }
 
 // The job kinds of River. The database contains their names: a renamed kind is a new one.
@@ -101,7 +102,7 @@ func (q *Queue) work(ctx context.Context, row *rivertype.JobRow, args jobArgs) e
 	s := standing{held: true}
 	if err == nil {
 		g := &going{event: event{args.Account, worker.JobEvent{Job: args.Name, Trigger: args.Trigger}}, id: row.ID, node: node,
-			ended: make(chan struct{})}
+			by: args.By, ended: make(chan struct{})}
 		g.holder = fmt.Sprint(q.client.ID(), " ", q.holds.Add(1))
 		s, err = q.slice(ctx, g, q.places[row.Queue])
 	}

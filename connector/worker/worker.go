@@ -35,6 +35,20 @@ const (
 	TriggerCatchUp  = "catch_up" // its time passed while the process was down
 )
 
+// person is the key of a context's person.
+type person struct{}
+
+// WithPerson returns a context with the person who requested a job; "" for nobody.
+func WithPerson(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, person{}, name)
+}
+
+// Person returns the person who requested the job of a context; "" for nobody.
+func Person(ctx context.Context) string {
+	name, _ := ctx.Value(person{}).(string)
+	return name
+}
+
 // DrainPace is the shortest time between two drains without a nudge.
 const DrainPace = time.Second
 
