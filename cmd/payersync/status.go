@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -123,14 +125,14 @@ func (a *app) status(cmd *cobra.Command, s *session.Session) error {
 
 // readPayers reads the classes of the payers, and the findings for a person.
 func (r *statusReport) readPayers(ctx context.Context, s *session.Session) error {
+	var wrong error
+	var reading sync.WaitGroup // both read all payers
+	reading.Go(func() { r.Funnel, wrong = s.Ledger.Funnel(ctx) })
 	count, err := admin.CountNow(ctx, s.Ledger, s.Config.Billing.LinkValid.Length())
-	if err != nil {
-		return err
+	if reading.Wait(); err != nil || wrong != nil {
+		return errors.Join(err, wrong)
 	}
 	r.Standing = standingReport{count.Records, count.Payers, count.Reached(admin.Active), count.Acts(), count}
-	if r.Funnel, err = s.Ledger.Funnel(ctx); err != nil {
-		return err
-	}
 	r.pairs, err = s.Ledger.Renumberings(ctx, mostNamed+1)
 	return err
 }
