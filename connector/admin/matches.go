@@ -42,16 +42,9 @@ func SayOfPairs(ctx context.Context, ledger *state.Ledger, connection string, wo
 
 func sayOfPairs(tx *state.Tx, connection string, words []PairWord, by syncer.Operator) error {
 	for _, w := range words {
-		news, err := tx.SaveWord(connection, w.SourceID, w.BillingID, w.Says)
-		if err != nil {
+		if err := syncer.SayPair(tx, state.RecordID{Connection: connection, SourceID: w.SourceID}, w.BillingID, w.Says,
+			by); err != nil {
 			return &PairNotSaid{w, err}
-		}
-		if !news {
-			continue
-		}
-		if err := tx.Audit(state.Entry{Actor: by.Name, Action: string(w.Says) + " match", Subject: connection + "/" +
-			w.String(), Reason: by.Reason}); err != nil {
-			return err
 		}
 	}
 	return nil

@@ -124,7 +124,7 @@ func TestAPairIsLinkedKeptApartPutOffAndTakenBackAndNothingIsSent(t *testing.T) 
 	page = v.post("/matches/quickstart/M000", http.StatusOK, "act", "same", "customer", customer, "reason", "same office",
 		"keep", "yes", "seen", seen)
 	holds(t, page, "Linked. Nothing was sent yet", "M001", `value="same office"`, "1 of 4")
-	if got := h.logged(1); got != "olga adopt customer M000 "+customer+": same office" {
+	if got := h.logged(1); got != "olga accept match quickstart/M000 = "+customer+": same office" {
 		t.Errorf("the audit log says %q", got)
 	}
 	holds(t, v.get("/matches/quickstart/M000", http.StatusNotFound), "needs no decision")
@@ -175,7 +175,7 @@ func TestAMatchThatWasDecidedOrChangedMeanwhileIsNotDecidedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	bo.post("/matches/quickstart/M002", http.StatusConflict, "act", "same", "customer", customer, "reason", "same")
-	if got := h.logged(1); !strings.HasPrefix(got, "anna adopt customer") {
+	if got := h.logged(1); !strings.HasPrefix(got, "anna accept match") {
 		t.Errorf("something was decided after all: %s", got)
 	}
 }
@@ -336,7 +336,7 @@ func TestOfTwoWhoDecideOtherwiseOnAPairTheFirstHasIt(t *testing.T) {
 	if err := m.Apart(ctx, id, []string{customer}, bo); !errors.Is(err, state.ErrSaidMeanwhile) {
 		t.Errorf("kept apart after they were linked: %v", err)
 	}
-	if log := h.logged(50); strings.Count(log, "reject match") != 1 || strings.Count(log, "adopt customer") != 1 {
+	if log := h.logged(50); strings.Count(log, "reject match") != 1 || strings.Count(log, "accept match") != 1 {
 		t.Errorf("the audit log says %s", log)
 	}
 }

@@ -331,11 +331,21 @@ func (s *Syncer) sayAccepted(ctx context.Context, h Holder, by Operator, may fun
 		if err := may(tx); err != nil {
 			return err
 		}
-		if news, err := tx.SaveWord(h.Payer.Connection, h.Payer.SourceID, h.Customer, state.WordAccept); err != nil || !news {
-			return err
-		}
-		_, err := tx.RetryRecord(h.Payer.Connection, h.Payer.SourceID)
-		return errors.Join(err, tx.Audit(state.Entry{Actor: by.Name, Action: "adopt customer", Subject: h.Payer.SourceID +
-			" " + h.Customer, Reason: by.Reason}))
+		return SayPair(tx, state.RecordID{Connection: h.Payer.Connection, SourceID: h.Payer.SourceID}, h.Customer,
+			state.WordAccept, by)
 	})
+}
+
+// SayPair notes an operator's decision on a record and a customer, with an entry in the audit log, unless it was noted
+// before. After an acceptance, requests that were refused before may be sent again. It fails as state.Tx.SaveWord does.
+func SayPair(tx *state.Tx, id state.RecordID, customer string, says state.PairVerdict, by Operator) error {
+	news, err := tx.SaveWord(id.Connection, id.SourceID, customer, says)
+	if err == nil && news && says == state.WordAccept {
+		_, err = tx.RetryRecord(id.Connection, id.SourceID)
+	}
+	if err != nil || !news {
+		return err
+	}
+	return tx.Audit(state.Entry{Actor: by.Name, Action: string(says) + " match", Subject: id.Connection + "/" +
+		id.SourceID + " = " + customer, Reason: by.Reason})
 }
