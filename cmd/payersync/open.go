@@ -68,7 +68,7 @@ func (a *app) openLedger(ctx context.Context) (*session.Session, error) {
 	return a.tellFound(session.Open(ctx, cfg, a.ledgerOptions()))
 }
 
-// openWithSecrets is openLedger for commands that sign with the configuration's secrets.
+// openWithSecrets is openLedger for commands that use the configuration's secrets.
 func (a *app) openWithSecrets(ctx context.Context) (*session.Session, error) {
 	cfg, err := a.load()
 	if err != nil {

@@ -144,6 +144,12 @@ func TestAProfileWritesTheStatusBack(t *testing.T) {
 	if r := w.expect(exitDone, "writeback", "run"); !strings.Contains(r.out, "3 statuses written") {
 		t.Errorf("the run says:\n%s", r.out)
 	}
+	tried := w.expect(exitDone, "source", "--try", "books")
+	asked := b.Requests()
+	if key := asked[len(asked)-1].Header.Get("Authorization"); !strings.Contains(key, credentialstest.ClientSecret) ||
+		!strings.Contains(tried.out, "3 active") {
+		t.Errorf("source --try asks with the key %q:\n%s", key, tried.out)
+	}
 	puts := 0
 	for _, r := range b.Requests() {
 		if r.Method != http.MethodGet {

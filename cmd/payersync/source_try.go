@@ -115,7 +115,7 @@ func (a *app) runSourceNew(args []string, file string) error {
 // profiled hands the source of a connection to do. It must be one with a profile.
 func (a *app) profiled(ctx context.Context, name string,
 	do func(*session.Session, config.Connection, *httpsource.Source) error) error {
-	s, err := a.openLedger(ctx)
+	s, err := a.openWithSecrets(ctx)
 	if err != nil {
 		return err
 	}
