@@ -196,7 +196,7 @@ func (d *drafting) write(name string, l listed) string {
 	line("tenant: {path: %q, records: %q, id: %q, name: %q} # the request that names the company, as /company", open, open,
 		open, open)
 	d.writeList(line, l, fields)
-	line("model: {order: %q, paging: %q, changed: %s, deletes: %q, children: %q} # payersync help profiles explains these",
+	line("model: {order: %q, paging: %q, changed: %s, deletes: %q, children: %q} # the guide on profiles explains these",
 		open, open, cmp.Or(quote(fitting(fields, editNames)), "none"), open, open)
 	d.writeRecord(line, fields)
 	return out.String()
