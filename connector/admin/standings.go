@@ -22,6 +22,7 @@ import (
 // ledger.
 type Standings struct {
 	Ledger *state.Ledger
+	Wait   time.Duration // for the count after an action by a person; 0 means for as long as a small one takes
 
 	counts snapshot[Count]
 	valid  atomic.Int64
@@ -31,7 +32,7 @@ type Standings struct {
 // Only returns the standings of a ledger limited to some connections. They are closed with these.
 func (s *Standings) Only(ledger *state.Ledger, connections []string) *Standings {
 	return s.parts.of(connections, func() *Standings {
-		part := &Standings{Ledger: ledger}
+		part := &Standings{Ledger: ledger, Wait: s.Wait}
 		if s.counts.isClosed() {
 			part.Close()
 		}
@@ -72,7 +73,7 @@ type place struct {
 
 // Latest returns the last count. It fails with ErrCounting while there is none yet.
 func (s *Standings) Latest(ctx context.Context) (*Count, error) {
-	return s.counts.latest(ctx, 0, s.count)
+	return s.counts.latest(ctx, s.Wait, s.count)
 }
 
 // AtHand is Latest for callers that do not wait for a count under way.
