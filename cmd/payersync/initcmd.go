@@ -77,7 +77,7 @@ Nothing is sent before a plan shows it.`,
 	}
 	c.Flags().StringVar(&f.source, "source", "",
 		"kind of source: sql for a database that init looks at, or "+strings.Join(sourceKinds(),
-			", ")+"; the default is sample data")
+			", ")+", or the FILE of a profile of your own; the default is sample data")
 	c.Flags().StringVar(&f.csv, "csv", "", "look at the export `FILE` and propose a set-up for it")
 	c.Flags().StringVar(&f.name, "name", "",
 		"the `COMPANY` of these customers; the default is the name of the file or the database")
@@ -167,12 +167,26 @@ func sourceKinds() []string {
 
 // firstSourceOf returns the first set-up for a value of --source.
 func firstSourceOf(kind string) (source firstSource, known bool) {
-	if source, known = firstSources[kind]; known || !slices.Contains(config.Profiles(), kind) {
+	if source, known = firstSources[kind]; known {
 		return source, known
 	}
-	p := config.ShippedProfile(kind)
-	variable := strings.ToUpper(strings.ReplaceAll(kind, "-", "_"))
-	keys, next := []string{"kind: " + kind}, "set the variables named in payersync.yaml"
+	if isOwnProfile(kind) {
+		p, err := ownProfile(kind)
+		if err != nil {
+			return source, false
+		}
+		return sourceWith(p, "kind: http, profile: "+filepath.Base(kind)), true
+	}
+	if !slices.Contains(config.Profiles(), kind) {
+		return source, false
+	}
+	return sourceWith(config.ShippedProfile(kind), "kind: "+kind), true
+}
+
+// sourceWith returns the first set-up for a profile.
+func sourceWith(p *httpsource.Profile, begin string) firstSource {
+	variable := strings.ToUpper(strings.ReplaceAll(p.Name(), "-", "_"))
+	keys, next := []string{begin}, "set the variables named in payersync.yaml"
 	if p.Auth() == httpsource.AuthCode || p.Auth() == httpsource.AuthClient {
 		keys = append(keys, "client_id: env:"+variable+"_CLIENT_ID", "client_secret: env:"+variable+"_CLIENT_SECRET")
 	}
@@ -189,7 +203,7 @@ func firstSourceOf(kind string) (source firstSource, known bool) {
 			keys = append(keys, s.Name+": change-me")
 		}
 	}
-	return firstSource{block: "{" + strings.Join(keys, ", ") + "}", next: next, profile: p}, true
+	return firstSource{block: "{" + strings.Join(keys, ", ") + "}", next: next, profile: p}
 }
 
 // firstFile is a file to be written by init.
@@ -202,8 +216,14 @@ type firstFile struct {
 // sample data.
 func firstFiles(kind string) ([]firstFile, error) {
 	mapped := "quickstart/mapping.yaml"
+	if isOwnProfile(kind) {
+		if _, err := ownProfile(kind); err != nil {
+			return nil, err
+		}
+	}
 	source, known := firstSourceOf(kind)
 	switch {
+	case isOwnProfile(kind): // its mapping is drafted
 	case source.profile != nil:
 		mapped = path.Join("sources", kind, "mapping.yaml")
 	case known:
@@ -228,6 +248,9 @@ func firstFiles(kind string) ([]firstFile, error) {
 			return nil, fmt.Errorf("read the shipped %s: %w", f.name, err)
 		}
 		text := f.line + string(data)
+		if isOwnProfile(kind) && f.name == mappingFile {
+			text = f.line + draftMapping(source.profile)
+		}
 		if known && (f.name == configFile || f.name == productionFile) {
 			text = strings.NewReplacer(firstSources["csv-generic"].block, source.block, productionBlock,
 				source.block).Replace(text)
@@ -309,6 +332,11 @@ func (a *app) initialise(ctx context.Context, f initFlags) error {
 	shipped, err := firstFiles(kind)
 	if err != nil {
 		return err
+	}
+	if isOwnProfile(kind) {
+		if shipped, err = withOwnProfile(shipped, dir, kind); err != nil {
+			return err
+		}
 	}
 	names := []string{keyFile}
 	names = append(names, connector.Map(shipped, func(f firstFile) string { return f.name })...)

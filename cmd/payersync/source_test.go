@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -13,8 +14,10 @@ import (
 	"golang.org/x/oauth2"
 
 	"payersync/cmd/payersync/internal/config"
+	"payersync/cmd/payersync/internal/session"
 	"payersync/connector"
 	"payersync/connector/accounting/httpsource"
+	"payersync/connector/billing"
 	"payersync/connector/credentials/credentialstest"
 	"payersync/connector/pages"
 )
@@ -259,5 +262,33 @@ func TestThePagesListTheSystemsOfTheCommand(t *testing.T) {
 		if names[name] == (name == besidePackage) {
 			t.Errorf("%s is in the list: %t", name, names[name])
 		}
+	}
+}
+
+// The draft of a mapping for a profile of one's own fits its fields, for each shipped profile taken as one.
+func TestAProfileOfOnesOwnIsSetUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	for _, name := range config.Profiles() {
+		text := strings.Replace(readShipped(t, "configs/sources/"+name+"/profile.yaml"), "name: "+name, "name: ours", 1)
+		file, dir := w.path(name+"-books.yaml"), w.path("of-"+name)
+		w.write(name+"-books.yaml", text)
+		done := w.expect(exitDone, "init", "--source", file, "--ask", "everybody", dir)
+		if !strings.Contains(done.out, name+"-books.yaml") {
+			t.Errorf("init of %s says:\n%s", name, done.out)
+		}
+		p, err := config.LoadProfile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info := connector.SourceInfo{Kind: p.Name(), Fields: p.Fields()}
+		if _, err := session.LoadMapping(filepath.Join(dir, mappingFile), info, billing.Dialect{}); err != nil {
+			t.Errorf("the mapping for %s: %v", name, err)
+		}
+	}
+	w.write("broken.yaml", "profile: 1\nname: x\n")
+	if r := w.run("init", "--source", w.path("broken.yaml"), w.path("broken")); r.code != exitUsage ||
+		!strings.Contains(r.errOut, "broken.yaml:") {
+		t.Errorf("a broken profile ends with %d: %s", r.code, r.errOut)
 	}
 }

@@ -107,7 +107,7 @@ func (a *app) runSourceNew(args []string, file string) error {
 	if _, err = a.Out.Write(draft); err != nil {
 		return err
 	}
-	a.Say("%s values are still open, each a ? in the draft; payersync source --check names their lines",
+	a.Say("%s values are still open, each a ? in the draft; payersync source --check names their lines, and payersync init --source FILE FOLDER writes the set-up then",
 		fmt.Sprint(strings.Count(string(draft), `"?"`)))
 	return nil
 }

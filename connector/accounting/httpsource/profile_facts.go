@@ -24,6 +24,14 @@ func (p *Profile) Title() string { return p.file.Title }
 // Fields declares the fields of a record.
 func (p *Profile) Fields() []connector.Field { return p.fields }
 
+// IDField is the declared field that is the id of a record; "" if the id is made from several, or from a part of one.
+func (p *Profile) IDField() string {
+	if id := strings.TrimSpace(string(p.file.Record.ID)); p.kinds[id] != "" {
+		return id
+	}
+	return ""
+}
+
 // Auth is the kind of credentials: header, login, oauth2-code or oauth2-client.
 func (p *Profile) Auth() string { return p.file.Auth.Kind }
 

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"payersync/cmd/payersync/internal/config"
+	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector"
+	"payersync/connector/accounting/httpsource"
+)
+
+// isOwnProfile reports whether a value of --source is the file of a user's own profile.
+func isOwnProfile(source string) bool { return strings.ContainsAny(source, "./\\") }
+
+// ownProfile reads the profile in the file of --source.
+func ownProfile(file string) (*httpsource.Profile, error) {
+	p, err := config.LoadProfile(file)
+	if err != nil {
+		return nil, usage.Mistake{Err: err}
+	}
+	return p, nil
+}
+
+// withOwnProfile adds the profile's file to those of a set-up, unless it is in the folder already.
+func withOwnProfile(shipped []firstFile, dir, file string) ([]firstFile, error) {
+	at := filepath.Join(dir, filepath.Base(file))
+	if there, err1 := os.Stat(at); err1 == nil {
+		if given, err2 := os.Stat(file); err2 == nil && os.SameFile(there, given) {
+			return shipped, nil
+		}
+	}
+	data, err := os.ReadFile(file) //nolint:gosec // the user names it
+	if err != nil {
+		return nil, fmt.Errorf("read the profile: %w", err)
+	}
+	return append(shipped, firstFile{filepath.Base(file), data}), nil
+}
+
+// The names of fields in a profile, by what they hold, in the order of trust.
+var (
+	plainField   = regexp.MustCompile(`^[A-Za-z_]\w*$`)
+	companyField = regexp.MustCompile(`(?i)^(company_?name|organi[sz]ation(_?name)?|(customer|contact|client|display|business)_?name|name|company)$`)
+	firstField   = regexp.MustCompile(`(?i)^(first_?name|given_?name|fname|forename)$`)
+	lastField    = regexp.MustCompile(`(?i)^(last_?name|family_?name|surname|lname)$`)
+	emailField   = regexp.MustCompile(`(?i)e?-?mail`)
+	phoneField   = regexp.MustCompile(`(?i)phone|^mobile|^tel`)
+	streetField  = regexp.MustCompile(`(?i)^(p_)?(address_?(line_?)?1?|street1?|line1)$`)
+	cityField    = regexp.MustCompile(`(?i)^(p_)?(city|town)$`)
+	postField    = regexp.MustCompile(`(?i)^(p_)?(zip(_?code)?|post(al)?_?code|code)$`)
+	countryField = regexp.MustCompile(`(?i)^(p_)?country(_?code)?$`)
+)
+
+// draftMapping proposes a mapping for the fields of a profile, by their names.
+func draftMapping(p *httpsource.Profile) string {
+	first := func(names *regexp.Regexp) string {
+		for _, f := range p.Fields() {
+			if (f.Type == connector.TypeText || f.Type == "") && plainField.MatchString(f.Name) && names.MatchString(f.Name) {
+				return f.Name
+			}
+		}
+		return ""
+	}
+	id := cmp.Or(p.IDField(), p.Fields()[0].Name)
+	person := ""
+	if a, b := first(firstField), first(lastField); a != "" && b != "" {
+		person = fmt.Sprintf(`join([%s, %s], " ")`, a, b)
+	}
+	name := cmp.Or(first(companyField), person, id)
+	if person != "" && name != person {
+		name = fmt.Sprintf("coalesce(%s, %s)", name, person)
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "# A proposal by the names of the fields. Look at each line: payersync source --try quickstart shows the result.\nversion: 1\nsource: %s\n\nkey: {%sId: %s}\nscope: tenant\n\ncustomer:\n  name: %s\n  people:\n    - name: %s\n",
+		p.Name(), strings.ReplaceAll(p.Name(), "-", ""), id, name, cmp.Or(person, name))
+	if email := first(emailField); email != "" {
+		fmt.Fprintf(&out, "      email: lower(firstEmail(%s))\n", email)
+	}
+	if phone := first(phoneField); phone != "" {
+		fmt.Fprintf(&out, "      phone: phone(%s)\n", phone)
+	}
+	if street := first(streetField); street != "" {
+		fmt.Fprintf(&out, "  addresses:\n    - line1: %s\n", street)
+		for _, part := range []struct{ key, field, as string }{{"city", first(cityField), "%s"},
+			{"postCode", first(postField), "%s"}, {"country", first(countryField), "country(%s)"}} {
+			if part.field != "" {
+				fmt.Fprintf(&out, "      %s: "+part.as+"\n", part.key, part.field)
+			}
+		}
+	}
+	out.WriteString("\n# Everybody with an e-mail address is asked.\nmandate:\n  request: any(customer.people, .email != \"\")\n")
+	return out.String()
+}
