@@ -253,7 +253,7 @@ func TestAPayersPageShowsWhatTheServiceWasLastReadToHold(t *testing.T) {
 	h.run(true)
 	olaf := h.enter("olaf", pages.Operator)
 	page := olaf.get(at, http.StatusOK)
-	holds(t, page, "was last read to hold",
+	holds(t, page, "last read ",
 		`data-label="Service"><bdi>–</bdi></td><td data-label="Accounting system"><bdi>GB</bdi></td>`,
 		"On hold: the billing service has no field for it")
 	lacks(t, page, "We sent")
