@@ -148,17 +148,18 @@ func (d *drafting) findRows(l *listed) bool {
 
 // Names by which values are known.
 var (
-	pageNames   = regexp.MustCompile(`(?i)^(page|page_?number|current_?page|pageno)$`)
-	offsetNames = regexp.MustCompile(`(?i)^\$?(offset|skip|start|from)$`)
-	sizeNames   = regexp.MustCompile(`(?i)^\$?(per_?page|page_?size|limit|top|items_?per_?page|size|count)$`)
-	sinceNames  = regexp.MustCompile(`(?i)^(if-modified-since|.*(updated|modified|changed).*(since|after|min|from|gte?|at)?.*)$`)
-	plainID     = regexp.MustCompile(`(?i)^(id|uuid|guid)$`)
-	idNames     = regexp.MustCompile(`(?i)^(id|uuid|guid|((customer|contact|client)_?)(id|number))$`)
-	editNames   = regexp.MustCompile(`(?i)^(last_?)?(updated?|modified|changed)(_?(at|on|date|time|datetime|utc|date_?utc))?$`)
-	stateNames  = regexp.MustCompile(`(?i)^(is_?)?(active|archived|deleted|inactive|disabled|blocked|barred|status|state|\w+_?status)$`)
-	nextNames   = regexp.MustCompile(`(?i)^[@$]?(odata\.)?next(_?(link|page|url|href))?$`)
-	totalNames  = regexp.MustCompile(`(?i)^[@$]?(total(_?(count|elements|results|resources|items))?|item_?count)$`)
-	bankNames   = regexp.MustCompile(`(?i)iban|bic\b|_bic|bank|card|sepa|balance|amount|password|token`)
+	pageNames    = regexp.MustCompile(`(?i)^(page|page_?number|current_?page|pageno)$`)
+	offsetNames  = regexp.MustCompile(`(?i)^\$?(offset|skip|start|from)$`)
+	sizeNames    = regexp.MustCompile(`(?i)^\$?(per_?page|page_?size|limit|top|items_?per_?page|size|count)$`)
+	sinceNames   = regexp.MustCompile(`(?i)^(if-modified-since|.*(updated|modified|changed).*(since|after|min|from|gte?|at)?.*)$`)
+	plainID      = regexp.MustCompile(`(?i)^(id|uuid|guid)$`)
+	idNames      = regexp.MustCompile(`(?i)^(id|uuid|guid|((customer|contact|client)_?)(id|number))$`)
+	editNames    = regexp.MustCompile(`(?i)^(last_?)?(updated?|modified|changed)(_?(at|on|date|time|datetime|utc|date_?utc))?$`)
+	stateNames   = regexp.MustCompile(`(?i)^(is_?)?(active|archived|deleted|inactive|disabled|blocked|barred|status|state|\w+_?status)$`)
+	nextNames    = regexp.MustCompile(`(?i)^[@$]?(odata\.)?next(_?(link|page|url|href))?$`)
+	totalNames   = regexp.MustCompile(`(?i)^[@$]?(total(_?(count|elements|results|resources|items))?|item_?count)$`)
+	companyNames = regexp.MustCompile(`(?i)^((company|organi[sz]ation|customer|contact|client|display|business)_?name|name)$`)
+	bankNames    = regexp.MustCompile(`(?i)iban|bic\b|_bic|bank|card|sepa|balance|amount|password|token`)
 )
 
 // parameter returns the first parameter of a request whose name fits, and where it stands.
@@ -199,7 +200,49 @@ func (d *drafting) write(name string, l listed) string {
 	line("model: {order: %q, paging: %q, changed: %s, deletes: %q, children: %q} # the guide on profiles explains these",
 		open, open, cmp.Or(quote(fitting(fields, editNames)), "none"), open, open)
 	d.writeRecord(line, fields)
+	d.writeFake(line, l, fields)
 	return out.String()
+}
+
+// writeFake writes the shape of the answers, for the model of the system.
+func (d *drafting) writeFake(line func(string, ...any), l listed, fields map[string]any) {
+	answer := `"${rows}"`
+	if l.records != "$" {
+		answer = fmt.Sprintf(`{%q: "${rows}"`, l.records)
+		if name := fitting(l.answer, totalNames); name != "" {
+			answer += fmt.Sprintf(`, %q: "${total}"`, name)
+		}
+		if name := fitting(l.answer, nextNames); name != "" {
+			answer += fmt.Sprintf(`, %q: "${next}"`, name)
+		}
+		answer += "}"
+	}
+	line("fake: # what the answers look like, for the model that a check reads\n  answer: %s\n  tenant: %q # the answer to the request for the company",
+		answer, open)
+	line("  record: # more fields make the model more like the system")
+	id := cmp.Or(fitting(fields, plainID), fitting(fields, idNames))
+	for _, part := range []struct{ name, text, number string }{{id, "${id}", "${number}"},
+		{fitting(fields, companyNames), "${name}", open}, {fitting(fields, editNames), "${updated}", "${updated}"}} {
+		kind, _ := d.at(fields[part.name])["type"].(string)
+		if part.name != "" {
+			line("    %q: %q", part.name, map[bool]string{true: part.number, false: part.text}[kind == "integer" || kind == "number"])
+		}
+	}
+	if name := fitting(fields, stateNames); name != "" {
+		value := open
+		if kind, _ := d.at(fields[name])["type"].(string); kind == "boolean" {
+			good, other := flagMeans(name)
+			value = fmt.Sprintf(`${state == %q}`, map[bool]string{true: "active", false: other}[good])
+		}
+		line("    %q: '%s'", name, value)
+	}
+}
+
+// flagMeans says whether a flag is set for the active ones, and what those others are.
+func flagMeans(name string) (good bool, other string) {
+	name = strings.ToLower(name)
+	good = strings.Contains(name, "active") && !strings.Contains(name, "inactive")
+	return good, map[bool]string{true: "deleted", false: "archived"}[strings.Contains(name, "deleted")]
 }
 
 func quote(s string) string {
@@ -337,8 +380,7 @@ func (d *drafting) writeStates(line func(string, ...any), fields map[string]any)
 	case name == "":
 		line("  states: [{when: %q, is: active}] # no field for it is described", open)
 	case kind == "boolean":
-		good := strings.Contains(strings.ToLower(name), "active") && !strings.Contains(strings.ToLower(name), "inactive")
-		other := map[bool]string{true: "deleted", false: "archived"}[strings.Contains(strings.ToLower(name), "deleted")]
+		good, other := flagMeans(name)
 		line("  states: # guessed; look for further fields of this kind\n    - {when: %s == %t, is: %s}\n    - {when: %s == %t, is: active}", name, !good, other, name, good)
 	case len(values) > 0:
 		line("  states:")

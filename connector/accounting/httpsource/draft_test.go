@@ -99,7 +99,7 @@ func TestADescriptionWhoseSchemasContainThemselvesHasADraft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"path: /customers\n", `name: "parent", type: object, fields: [`} {
+	for _, want := range []string{"path: /customers\n", "fake:", "  answer: \"${rows}\"", `    "id": "${id}"`, `name: "parent", type: object, fields: [`} {
 		if !strings.Contains(string(draft), want) {
 			t.Errorf("the draft has no %q:\n%s", want, draft)
 		}
