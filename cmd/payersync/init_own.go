@@ -70,13 +70,13 @@ func draftMapping(p *httpsource.Profile) string {
 	if a, b := first(firstField), first(lastField); a != "" && b != "" {
 		person = fmt.Sprintf(`join([%s, %s], " ")`, a, b)
 	}
-	name := cmp.Or(first(companyField), person, id)
-	if person != "" && name != person {
-		name = fmt.Sprintf("coalesce(%s, %s)", name, person)
+	name, contact := cmp.Or(first(companyField), person, id), cmp.Or(person, first(companyField), id)
+	if name != contact {
+		name, contact = fmt.Sprintf("coalesce(%s, %s)", name, contact), fmt.Sprintf("coalesce(%s, %s)", contact, name)
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "# A proposal by the names of the fields. Look at each line: payersync source --try quickstart shows the result.\nversion: 1\nsource: %s\n\nkey: {%sId: %s}\nscope: tenant\n\ncustomer:\n  name: %s\n  people:\n    - name: %s\n",
-		p.Name(), strings.ReplaceAll(p.Name(), "-", ""), id, name, cmp.Or(person, name))
+		p.Name(), strings.ReplaceAll(p.Name(), "-", ""), id, name, contact)
 	if email := first(emailField); email != "" {
 		fmt.Fprintf(&out, "      email: lower(firstEmail(%s))\n", email)
 	}

@@ -101,7 +101,7 @@ func (s *Source) build(ctx context.Context, r request, env map[string]any) (*htt
 			return nil, errors.New("the body of the request is no JSON")
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, r.method, u.String(), bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, r.method, u.String(), bytes.NewReader(body)) //nolint:gosec // its host is that of base
 	if err != nil {
 		return nil, err
 	}

@@ -87,8 +87,8 @@ func (p *Profile) compileWrite(c *compiling, req, row names) {
 // judgeWrite refuses a write that contradicts itself.
 func (p *Profile) judgeWrite(c *compiling, at strict.Path) {
 	f, w, chosen := p.file.Write, p.write, p.file.Write.Field.Name == ""
-	bad := func(key, format string, args ...any) {
-		c.report(c.doc.Problem(append(slices.Clone(at), key), format, args...))
+	bad := func(key, message string) {
+		c.report(c.doc.Problem(append(slices.Clone(at), key), "%s", message))
 	}
 	switch {
 	case !w.reads("value"):
