@@ -34,7 +34,7 @@ var arrows = []arrow{
 	{"connector/accounting", "connector", ""},
 	{"connector/accounting/accountingtest", "connector connector/accounting", ""},
 	{"connector/accounting/httpsource", "connector connector/accounting connector/transport mapping/strict",
-		"configs connector/accounting/xero"}, // the profile of Xero is compared with the package
+		"configs connector/accounting/xero mapping"}, // the profile of Xero is compared with the package, and what both plan
 	{"connector/accounting/*", "connector connector/accounting connector/transport", ""},
 	{"connector/accounting/*/*test", "connector", ""}, // models of the systems
 	{"connector/billing", "connector connector/transport", ""},

@@ -4,13 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
+	"reflect"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"payersync/configs"
 	"payersync/connector"
 	"payersync/connector/accounting"
 	"payersync/connector/accounting/accountingtest"
@@ -18,6 +21,8 @@ import (
 	"payersync/connector/accounting/xero"
 	"payersync/connector/accounting/xero/xerotest"
 	"payersync/connector/transport"
+	"payersync/internal/longtest"
+	"payersync/mapping"
 )
 
 // xeroBooks is one organisation of Xero's model, read by the package and by the profile.
@@ -177,6 +182,87 @@ func TestXeroProfileGivesTheRecordsOfTheBuiltInPackage(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Fatalf("round %d since %s (-package +profile):\n%s", round, from, diff)
 			}
+		}
+		since = b.now().Add(-5 * time.Minute)
+	}
+}
+
+// planned returns the customers that the shipped mapping of a source makes of records, by id.
+func planned(t *testing.T, s accounting.Source, mappingFile string,
+	records map[string]connector.Record) map[string]mapping.Result {
+	t.Helper()
+	text, err := fs.ReadFile(configs.FS, mappingFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := s.Describe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := mapping.Load(mappingFile, text, info)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]mapping.Result{}
+	for id, r := range records {
+		if r.State != connector.RecordActive || r.Problem != "" {
+			continue
+		}
+		made, err := m.Apply(r)
+		if err != nil {
+			t.Fatalf("contact %s: %v", id, err)
+		}
+		made.Unasked.Line = 0 // the two files begin with other comments
+		out[id] = made
+	}
+	return out
+}
+
+// same fails with the differences between what the package and the profile give.
+func same[T any](t *testing.T, want, got T) {
+	t.Helper()
+	if !reflect.DeepEqual(want, got) { // of thousands of equal records, a list of differences takes seconds
+		t.Fatalf("(-package +profile)\n%s", cmp.Diff(want, got))
+	}
+}
+
+// A plan follows from the records, the mapping and the ledger.
+func TestXeroProfilePlansAsTheBuiltInPackageOverFiveThousandContacts(t *testing.T) {
+	t.Parallel()
+	contacts, size := longtest.Number(500, 5000), longtest.Number(50, 500)
+	random := rand.New(rand.NewPCG(21, 22))
+	b := openXero(t, contacts, size)
+	since := time.Time{}
+	for round := range 4 {
+		b.clock.Add(int64(13 * time.Minute))
+		order := random.Perm(contacts)
+		ids := connector.Map(b.Contacts(), func(c xerotest.Contact) string { return c.ContactID })
+		for n, at := range order[:contacts/10] {
+			switch id := ids[at%len(ids)]; n % 5 {
+			case 0:
+				b.Archive(id)
+			case 1:
+				b.Erase(id)
+			case 2:
+				b.Edit(id, func(c *xerotest.Contact) { c.IsCustomer = !c.IsCustomer })
+			default:
+				b.edit(id)
+			}
+		}
+		b.Merge(ids[1], ids[round+2])
+		b.Add(contacts / 50)
+		for _, from := range []time.Time{{}, since} {
+			want, err1 := readAll(t.Context(), b.builtIn, from)
+			got, err2 := readAll(t.Context(), b.profile, from)
+			if err1 != nil || err2 != nil {
+				t.Fatal(err1, err2)
+			}
+			if from.IsZero() && len(want) < contacts {
+				t.Fatalf("round %d: %d records of at least %d contacts", round, len(want), contacts)
+			}
+			same(t, want, got)
+			same(t, planned(t, b.builtIn, "mappings/xero.yaml", want),
+				planned(t, b.profile, "sources/xero-http/mapping.yaml", got))
 		}
 		since = b.now().Add(-5 * time.Minute)
 	}
