@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -28,6 +29,20 @@ func (tx *Tx) LinkPayer(p Payer, billingID string, seen bool) error {
 	return tx.link(p, billingID,
 		"link_state = ?4, updated_at = ?5, seen_at = CASE WHEN ?6 = 1 THEN (SELECT max(ticket, 1) FROM ledger) ELSE 0 END",
 		mayLink, to, stamp(tx.now), seen)
+}
+
+// LinkAdopted links the payer of a change to the customer that it adopts, which a read has just shown with the key. It
+// fails with ErrLeaseLost if another process has ended the run, and with ErrNotOpen if the change is open no more: a
+// later plan, or a person, may have decided otherwise while the customer was read.
+func (tx *Tx) LinkAdopted(run int64, c Change) error {
+	if err := tx.holds(run); err != nil {
+		return err
+	}
+	open, err := txSingle[bool](tx, "SELECT count(*) > 0 FROM changes WHERE change_id = ? AND "+openStates, c.ID)
+	if err != nil || !open {
+		return cmp.Or(err, notOpen(c.ID))
+	}
+	return tx.LinkPayer(c.Payer, c.BillingID, true)
 }
 
 // isFreeFor is the condition that a row of payers may have a customer.

@@ -137,6 +137,43 @@ func TestFreezeCreateRefuses(t *testing.T) {
 	}
 }
 
+func TestOnlyTheRunOfAnOpenAdoptionLinksItsCustomer(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		prepare func(d *desk, run int64, c Change)
+		want    error
+	}{
+		{"an open one", func(*desk, int64, Change) {}, nil},
+		{"one that a later plan took back", func(d *desk, run int64, c Change) {
+			d.do(func(tx *Tx) error { return tx.CloseWith(run, c, connector.ChangeVoid, "", "") })
+		}, ErrNotOpen},
+		{"one left to a person", func(d *desk, run int64, c Change) {
+			d.do(func(tx *Tx) error { return tx.CloseWith(run, c, connector.ChangeHeld, connector.ReasonKeyDisputed, "") })
+		}, ErrNotOpen},
+		{"a run that lost its lease", func(d *desk, _ int64, _ Change) {
+			d.clock.move(Lease)
+			d.run(acme)
+		}, ErrLeaseLost},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			run, r := d.run(acme), record("c1", "c1")
+			d.save(run, acme, r)
+			d.decide(run, acme, included(r, &NewChange{Action: connector.ActionAdopt, Wanted: customer("c1", "c1"), BillingID: "b1"}))
+			c := d.open(acme, "c1", LaneCustomer)
+			tt.prepare(d, run, c)
+			if err := d.Do(t.Context(), func(tx *Tx) error { return tx.LinkAdopted(run, c) }); !errors.Is(err, tt.want) {
+				t.Errorf("got %v, want %v", err, tt.want)
+			}
+			if p, err := d.Payer(t.Context(), acme, "c1"); err != nil || (p.BillingID == "b1") != (tt.want == nil) {
+				t.Errorf("the payer has the customer %q, %v", p.BillingID, err)
+			}
+		})
+	}
+}
+
 // covers S2
 func TestACustomerIsLinkedToOnePayer(t *testing.T) {
 	t.Parallel()

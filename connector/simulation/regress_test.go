@@ -78,6 +78,7 @@ var amendedRegressions = []struct {
 	{274581084635, "a create that was to be sent again waited for ever for a person, because of customers that had lost its key"},
 	{70003593, "nobody was told of an update without an answer, once the key of its customer had been off and back"},
 	{71001334, "a record whose customer a person took away counted as held when a list showed its key twice"},
+	{71002294, "a process that had lost its run linked a customer after the next run had left it to a person"},
 	{95001691, "a link was in conflict without a word, once somebody else's customer had lost the key that doubled it"},
 }
 

@@ -89,7 +89,7 @@ func (r *run) take(ctx context.Context, c state.Change, fetched connector.Remote
 		if holders, err := tx.KeyCount(c.Payer.Key); err != nil || holders > 1 {
 			return errors.Join(err, state.ErrKeyDoubled)
 		}
-		if err := tx.LinkPayer(c.Payer, c.BillingID, true); err != nil {
+		if err := tx.LinkAdopted(r.id, c); err != nil {
 			return err
 		}
 		seen, err = reconcile.Observe(tx, reconcile.OfCustomer(fetched, ticket, connector.CauseAdopt, r.cause()))
