@@ -174,7 +174,8 @@ func (k payerFacts) linkBy(next protocol.Outcome, t *touchedPayer) connector.Lin
 }
 
 // progress returns the class of the record. If the facts give no finding, the reason of a change that has just ended
-// counts. The run may have read a customer that is not linked, and then knows more than the ledger.
+// counts, and then a request whose outcome is not known. The run may have read a customer that is not linked, and then
+// knows more than the ledger.
 func (k payerFacts) progress(next protocol.Outcome, t *touchedPayer) protocol.Status {
 	class := next.Progress()
 	claims := k.facts.Record.Standing == protocol.Included || k.facts.Record.Standing == protocol.Unfit
@@ -187,6 +188,8 @@ func (k payerFacts) progress(next protocol.Outcome, t *touchedPayer) protocol.St
 		return protocol.ClassOf(false, false, t.shown)
 	case k.beyond:
 		return k.class
+	case claims && k.unanswered && next.Customer.Reason == "":
+		return protocol.ClassOf(false, false, connector.ReasonOutcomeUnknown)
 	case k.plan.flags.has(flagWithheld) && class == protocol.Working:
 		return protocol.ClassOf(false, false, connector.ReasonTwoWay)
 	}

@@ -311,12 +311,13 @@ func (o *Outcome) link(f *Facts) connector.LinkState {
 	return connector.LinkLinked
 }
 
-// unlinked is the link of a payer without a customer.
+// unlinked is the link of a payer without a customer. A record that has left the books claims none, so the customer of
+// another payer is no conflict.
 func (o *Outcome) unlinked() connector.LinkState {
 	switch {
 	case o.holding&creating != 0:
 		return connector.LinkCreating
-	case o.holding&(several|elsewhere) != 0:
+	case o.holding&(several|elsewhere) != 0 && o.holding&left == 0:
 		return connector.LinkConflict
 	case o.Customer.Do == Tell:
 		return connector.LinkHeld
