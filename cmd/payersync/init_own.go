@@ -8,23 +8,12 @@ import (
 	"regexp"
 	"strings"
 
-	"payersync/cmd/payersync/internal/config"
-	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
 	"payersync/connector/accounting/httpsource"
 )
 
 // isOwnProfile reports whether a value of --source is the file of a user's own profile.
 func isOwnProfile(source string) bool { return strings.ContainsAny(source, "./\\") }
-
-// ownProfile reads the profile in the file of --source.
-func ownProfile(file string) (*httpsource.Profile, error) {
-	p, err := config.LoadProfile(file)
-	if err != nil {
-		return nil, usage.Mistake{Err: err}
-	}
-	return p, nil
-}
 
 // withOwnProfile adds the profile's file to those of a set-up, unless it is in the folder already.
 func withOwnProfile(shipped []firstFile, dir, file string) ([]firstFile, error) {

@@ -132,6 +132,7 @@ type firstSource struct {
 	next  string // the remaining step before the first plan
 
 	profile *httpsource.Profile // nil for a source without one
+	mapping string              // its mapping in configs; "" for one that is drafted from the profile
 }
 
 const (
@@ -165,22 +166,28 @@ func sourceKinds() []string {
 	return slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(firstSources)), config.Profiles()...)))
 }
 
-// firstSourceOf returns the first set-up for a value of --source.
-func firstSourceOf(kind string) (source firstSource, known bool) {
-	if source, known = firstSources[kind]; known {
-		return source, known
-	}
-	if isOwnProfile(kind) {
-		p, err := ownProfile(kind)
+// firstSourceOf returns the first set-up for a value of --source; for "" that of the sample data.
+func firstSourceOf(kind string) (firstSource, error) {
+	source, known := firstSources[kind]
+	switch {
+	case kind == "":
+		source.mapping = "quickstart/mapping.yaml"
+	case known:
+		source.mapping = path.Join("mappings", kind+".yaml")
+	case isOwnProfile(kind):
+		p, err := config.LoadProfile(kind)
 		if err != nil {
-			return source, false
+			return source, usage.Mistake{Err: err}
 		}
-		return sourceWith(p, "kind: http, profile: "+filepath.Base(kind)), true
+		source = sourceWith(p, "kind: http, profile: "+filepath.Base(kind))
+	case slices.Contains(config.Profiles(), kind):
+		source = sourceWith(config.ShippedProfile(kind), "kind: "+kind)
+		source.mapping = path.Join("sources", kind, "mapping.yaml")
+	default:
+		return source, usage.Errorf("there is no kind of source %q; --source is sql or one of %s", kind,
+			strings.Join(sourceKinds(), ", "))
 	}
-	if !slices.Contains(config.Profiles(), kind) {
-		return source, false
-	}
-	return sourceWith(config.ShippedProfile(kind), "kind: "+kind), true
+	return source, nil
 }
 
 // sourceWith returns the first set-up for a profile.
@@ -215,32 +222,24 @@ type firstFile struct {
 // firstFiles returns the files of a first set-up, for a kind of source or for the
 // sample data.
 func firstFiles(kind string) ([]firstFile, error) {
-	mapped := "quickstart/mapping.yaml"
-	if isOwnProfile(kind) {
-		if _, err := ownProfile(kind); err != nil {
-			return nil, err
-		}
+	source, err := firstSourceOf(kind)
+	if err != nil {
+		return nil, err
 	}
-	source, known := firstSourceOf(kind)
-	switch {
-	case isOwnProfile(kind): // its mapping is drafted
-	case source.profile != nil:
-		mapped = path.Join("sources", kind, "mapping.yaml")
-	case known:
-		mapped = path.Join("mappings", kind+".yaml")
-	case kind != "":
-		return nil, usage.Errorf("there is no kind of source %q; --source is sql or one of %s", kind,
-			strings.Join(sourceKinds(), ", "))
-	}
+	known := kind != ""
 	shipped := []firstFile{{name: configSchemaFile, data: config.Schema()},
 		{name: mappingSchemaFile, data: mapping.Schema()}}
 	for _, f := range []struct{ name, from, line string }{
 		{configFile, "quickstart/" + configFile, schemaLine(configSchemaFile)},
 		{productionFile, "quickstart/" + productionFile, schemaLine(configSchemaFile)},
-		{mappingFile, mapped, schemaLine(mappingSchemaFile)},
+		{mappingFile, source.mapping, schemaLine(mappingSchemaFile)},
 		{sampleData, "quickstart/" + sampleData, ""},
 	} {
 		if known && f.name == sampleData {
+			continue
+		}
+		if f.from == "" {
+			shipped = append(shipped, firstFile{f.name, []byte(f.line + draftMapping(source.profile))})
 			continue
 		}
 		data, err := fs.ReadFile(configs.FS, f.from)
@@ -248,9 +247,6 @@ func firstFiles(kind string) ([]firstFile, error) {
 			return nil, fmt.Errorf("read the shipped %s: %w", f.name, err)
 		}
 		text := f.line + string(data)
-		if isOwnProfile(kind) && f.name == mappingFile {
-			text = f.line + draftMapping(source.profile)
-		}
 		if known && (f.name == configFile || f.name == productionFile) {
 			text = strings.NewReplacer(firstSources["csv-generic"].block, source.block, productionBlock,
 				source.block).Replace(text)
