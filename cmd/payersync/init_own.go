@@ -33,7 +33,6 @@ func withOwnProfile(shipped []firstFile, dir, file string) ([]firstFile, error) 
 // The names of fields in a profile, by what they hold, in the order of trust.
 var (
 	plainField   = regexp.MustCompile(`^[A-Za-z_]\w*$`)
-	companyField = regexp.MustCompile(`(?i)^(company_?name|organi[sz]ation(_?name)?|(customer|contact|client|display|business)_?name|name|company)$`)
 	firstField   = regexp.MustCompile(`(?i)^(first_?name|given_?name|fname|forename)$`)
 	lastField    = regexp.MustCompile(`(?i)^(last_?name|family_?name|surname|lname)$`)
 	emailField   = regexp.MustCompile(`(?i)e?-?mail`)
@@ -46,9 +45,9 @@ var (
 
 // draftMapping proposes a mapping for the fields of a profile, by their names.
 func draftMapping(p *httpsource.Profile) string {
-	first := func(names *regexp.Regexp) string {
+	first := func(fits func(string) bool) string {
 		for _, f := range p.Fields() {
-			if (f.Type == connector.TypeText || f.Type == "") && plainField.MatchString(f.Name) && names.MatchString(f.Name) {
+			if (f.Type == connector.TypeText || f.Type == "") && plainField.MatchString(f.Name) && fits(f.Name) {
 				return f.Name
 			}
 		}
@@ -56,26 +55,26 @@ func draftMapping(p *httpsource.Profile) string {
 	}
 	id := cmp.Or(p.IDField(), p.Fields()[0].Name)
 	person := ""
-	if a, b := first(firstField), first(lastField); a != "" && b != "" {
+	if a, b := first(firstField.MatchString), first(lastField.MatchString); a != "" && b != "" {
 		person = fmt.Sprintf(`join([%s, %s], " ")`, a, b)
 	}
-	name, contact := cmp.Or(first(companyField), person, id), cmp.Or(person, first(companyField), id)
+	name, contact := cmp.Or(first(httpsource.NamesCompany), person, id), cmp.Or(person, first(httpsource.NamesCompany), id)
 	if name != contact {
 		name, contact = fmt.Sprintf("coalesce(%s, %s)", name, contact), fmt.Sprintf("coalesce(%s, %s)", contact, name)
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "# A proposal by the names of the fields. Look at each line: payersync source --try quickstart shows the result.\nversion: 1\nsource: %s\n\nkey: {%sId: %s}\nscope: tenant\n\ncustomer:\n  name: %s\n  people:\n    - name: %s\n",
 		p.Name(), strings.ReplaceAll(p.Name(), "-", ""), id, name, contact)
-	if email := first(emailField); email != "" {
+	if email := first(emailField.MatchString); email != "" {
 		fmt.Fprintf(&out, "      email: lower(firstEmail(%s))\n", email)
 	}
-	if phone := first(phoneField); phone != "" {
+	if phone := first(phoneField.MatchString); phone != "" {
 		fmt.Fprintf(&out, "      phone: phone(%s)\n", phone)
 	}
-	if street := first(streetField); street != "" {
+	if street := first(streetField.MatchString); street != "" {
 		fmt.Fprintf(&out, "  addresses:\n    - line1: %s\n", street)
-		for _, part := range []struct{ key, field, as string }{{"city", first(cityField), "%s"},
-			{"postCode", first(postField), "%s"}, {"country", first(countryField), "country(%s)"}} {
+		for _, part := range []struct{ key, field, as string }{{"city", first(cityField.MatchString), "%s"},
+			{"postCode", first(postField.MatchString), "%s"}, {"country", first(countryField.MatchString), "country(%s)"}} {
 			if part.field != "" {
 				fmt.Fprintf(&out, "      %s: "+part.as+"\n", part.key, part.field)
 			}

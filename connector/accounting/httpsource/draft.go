@@ -158,9 +158,12 @@ var (
 	stateNames   = regexp.MustCompile(`(?i)^(is_?)?(active|archived|deleted|inactive|disabled|blocked|barred|status|state|\w+_?status)$`)
 	nextNames    = regexp.MustCompile(`(?i)^[@$]?(odata\.)?next(_?(link|page|url|href))?$`)
 	totalNames   = regexp.MustCompile(`(?i)^[@$]?(total(_?(count|elements|results|resources|items))?|item_?count)$`)
-	companyNames = regexp.MustCompile(`(?i)^((company|organi[sz]ation|customer|contact|client|display|business)_?name|name)$`)
+	companyNames = regexp.MustCompile(`(?i)^(company(_?name)?|organi[sz]ation(_?name)?|(customer|contact|client|display|business)_?name|name)$`)
 	bankNames    = regexp.MustCompile(`(?i)iban|bic\b|_bic|bank|card|sepa|balance|amount|password|token`)
 )
+
+// NamesCompany reports whether a field of this name usually holds the name of a company.
+func NamesCompany(field string) bool { return companyNames.MatchString(field) }
 
 // parameter returns the first parameter of a request whose name fits, and where it stands.
 func (d *drafting) parameter(get map[string]any, names *regexp.Regexp) (name, in string) {
