@@ -332,7 +332,7 @@ func newStarter(ledger *state.Ledger, inForce func() *session.Session, by func()
 
 func guidesForPages() (shown []pages.Guide) {
 	for _, g := range guides.All() {
-		shown = append(shown, pages.Guide{Name: g.Name, Title: g.Title, Readers: g.Readers, HTML: template.HTML(g.HTML())}) //nolint:gosec // compiled in
+		shown = append(shown, pages.Guide{Name: g.Name, Title: g.Title, Readers: g.Readers, HTML: template.HTML(g.HTML)}) //nolint:gosec // compiled in
 	}
 	return shown
 }

@@ -1,5 +1,5 @@
 // Package guides carries the guides for people who use payersync. The program prints them, and
-// the pages show them as HTML.
+// the pages show them. The HTML beside each text is made from it by a test of this package.
 package guides
 
 import (
@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-//go:embed *.md
+//go:embed *.md html/*.html
 var files embed.FS
 
 // A Guide explains one topic to one kind of reader.
@@ -17,6 +17,7 @@ type Guide struct {
 	Title   string // the heading of the text
 	Readers string // its readers
 	Text    string // in Markdown, with the heading
+	HTML    string // the same text for the pages, at /help/NAME
 }
 
 // topics are the guides in the order in which people need them.
@@ -41,15 +42,12 @@ var topics = []struct{ name, readers string }{
 func All() []Guide {
 	all := make([]Guide, len(topics))
 	for i, topic := range topics {
-		text := read(topic.name + ".md")
+		text, html := read(topic.name+".md"), read("html/"+topic.name+".html")
 		heading, _, _ := strings.Cut(strings.TrimPrefix(text, "# "), "\n")
-		all[i] = Guide{Name: topic.name, Title: heading, Readers: topic.readers, Text: text}
+		all[i] = Guide{Name: topic.name, Title: heading, Readers: topic.readers, Text: text, HTML: html}
 	}
 	return all
 }
-
-// HTML is the text for the pages, at /help/NAME.
-func (g Guide) HTML() string { return render(g.Text) }
 
 func read(name string) string {
 	text, err := files.ReadFile(name)
