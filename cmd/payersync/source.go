@@ -154,7 +154,7 @@ var builtIn = []pages.System{
 		Limits: "not known"},
 }
 
-// modelOfVendor is the test of a system with a model that was made from the vendor's own description of the API.
+// modelOfVendor means that the tests use a model of the system. The model follows the vendor's description of the API.
 const modelOfVendor = "a model of the vendor's API"
 
 // systems are all accounting systems that can be connected.

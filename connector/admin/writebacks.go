@@ -84,11 +84,11 @@ func (w *Writebacks) made(ctx context.Context, c writeback.Target) (*writesMade,
 		plan.renew()
 	}
 	return plan.latest(ctx, lookWaits, func(ctx context.Context) (*writesMade, error) {
-		out := &writesMade{}
-		out.Plan, err = writeback.MakePlan(ctx, w.Ledger, c, func(i writeback.Item) {
-			out.items = append(out.items, writesItem{i.SourceID, i.Fresh(), i.Doing.Stuck()})
+		var items []writesItem
+		p, err := writeback.MakePlan(ctx, w.Ledger, c, func(i writeback.Item) {
+			items = append(items, writesItem{i.SourceID, i.Fresh(), i.Doing.Stuck()})
 		})
-		return out, err
+		return &writesMade{p, items}, err
 	})
 }
 

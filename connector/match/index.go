@@ -66,8 +66,8 @@ func (x index) customers(key uint64) []int {
 }
 
 // keys yields the values that two entries must share to be compared: an e-mail address, a phone, a company
-// number, a number of an export, a domain of one's own, a whole name, a word of it, two words, a word or its beginning with the
-// postcode or the e-mail address. An e-mail address and a whole name are strong.
+// number, a number of an export, a domain of one's own, a whole name, a word of it, two words, a word or its
+// beginning with the postcode or the e-mail address. An e-mail address and a whole name are strong.
 func (e *entry) keys(yield func(key uint64, strong bool) bool) {
 	for key := range e.parts {
 		h := fnv.New64a()

@@ -311,13 +311,13 @@ func (o *Outcome) link(f *Facts) connector.LinkState {
 	return connector.LinkLinked
 }
 
-// unlinked is the link of a payer without a customer. A record that has left the books claims none, so the customer of
-// another payer is no conflict.
+// unlinked is the link of a payer without a customer. It follows from the next step: the customers of others are a
+// conflict only if the payer needs a person for them.
 func (o *Outcome) unlinked() connector.LinkState {
 	switch {
 	case o.holding&creating != 0:
 		return connector.LinkCreating
-	case o.holding&(several|elsewhere) != 0 && o.holding&left == 0:
+	case o.Customer.Reason == connector.ReasonKeyDoubled || o.Customer.Reason == connector.ReasonOtherKey:
 		return connector.LinkConflict
 	case o.Customer.Do == Tell:
 		return connector.LinkHeld

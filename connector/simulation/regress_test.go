@@ -80,6 +80,7 @@ var amendedRegressions = []struct {
 	{71001334, "a record whose customer a person took away counted as held when a list showed its key twice"},
 	{71002294, "a process that had lost its run linked a customer after the next run had left it to a person"},
 	{71003478, "a record that had left the books was in conflict once another payer had got its key"},
+	{74003768, "an unfit record was in conflict once another payer had got its key"},
 	{73000526, "an update without a known outcome counted as in step, though people were told of it"},
 	{95001691, "a link was in conflict without a word, once somebody else's customer had lost the key that doubled it"},
 }

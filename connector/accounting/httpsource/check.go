@@ -74,10 +74,7 @@ func (p *Profile) checkModel(ctx context.Context) (out []Finding) {
 	if p.file.Fake == nil {
 		return nil
 	}
-	for _, c := range modelChecks {
-		if p.write == nil && c.name == checkWrites {
-			continue
-		}
+	for _, c := range p.modelChecks() {
 		f := Finding{Name: c.name, OK: true, Detail: "as it must be"}
 		if err := p.tryModel(ctx, c.try); err != nil {
 			f.OK, f.Detail = false, err.Error()
@@ -290,20 +287,27 @@ func (t *try) read(ctx context.Context, since time.Time) (map[string]connector.R
 	return out, nil
 }
 
-var modelChecks = []struct {
+// modelCheck is one thing that a profile must show with the model of its system.
+type modelCheck struct {
 	name string
 	try  func(context.Context, *try) error
-}{
+}
+
+// modelChecks are the checks that a profile needs.
+func (p *Profile) modelChecks() []modelCheck {
+	if p.write == nil {
+		return readChecks
+	}
+	return append(slices.Clone(readChecks), modelCheck{"write-back sets one field, and a read shows it", writesOneField})
+}
+
+var readChecks = []modelCheck{
 	{"a full read gives every record as it is", readsAll},
 	{"a read of changes gives the changed ones", readsChanges},
 	{"each state is told", tellsStates},
 	{"nobody is lost while customers are edited, added and removed", losesNobody},
 	{"each trouble ends the read as what it is", endsInTrouble},
-	{checkWrites, writesOneField},
 }
-
-// checkWrites is the check of a profile with a block write.
-const checkWrites = "write-back sets one field, and a read shows it"
 
 func readsAll(ctx context.Context, t *try) error {
 	got, err := t.read(ctx, time.Time{})

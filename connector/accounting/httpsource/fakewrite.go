@@ -15,7 +15,7 @@ import (
 	"payersync/connector/transport"
 )
 
-// Marks that stand for the value and the id in a request while the model looks for their places.
+// The model builds a request with these marks in the places of the value and of the id. So it finds the places.
 const markValue, markID = "@value@", "987654321"
 
 // sampleField is the field that write sets in the model.
@@ -26,8 +26,8 @@ func (p *Profile) sampleField() string {
 	return p.file.Write.Field.Example
 }
 
-// field answers a request that sets the field of a record, or reads it. known is false for any other request. A
-// system takes a request with an unknown field in it as well, and ignores that field.
+// field answers a request that reads or sets the field of one record. For other requests, known is false. A real system
+// also takes an unknown field, and ignores it. So does the model.
 func (f *Fake) field(req *http.Request, got map[string]string) (status int, answer any, known bool) {
 	w := f.profile.write
 	if w == nil {
@@ -53,8 +53,8 @@ func (f *Fake) field(req *http.Request, got map[string]string) (status int, answ
 	return 0, nil, false
 }
 
-// ofOne finds the id and the value in a request of one kind for one record. want is that kind of request with marks,
-// nil for another method. whole reports whether the request is of that kind in all its parts.
+// ofOne compares a request with r, which the profile makes for one record. vars has the id and the value of the request.
+// want is r with marks, or nil if the methods differ. whole is true if all parts of the request are as in r.
 func (f *Fake) ofOne(req *http.Request, got map[string]string, r request) (vars map[string]any,
 	want map[string]string, whole bool) {
 	vars = f.source.request(f.tenant(), time.Time{})
@@ -163,9 +163,6 @@ func (t *try) writer() (*FieldWriter, error) {
 
 // writesOneField writes to a record, reads it, and takes it back.
 func writesOneField(ctx context.Context, t *try) error {
-	if t.source.profile.write == nil {
-		return nil
-	}
 	w, err := t.writer()
 	if err != nil {
 		return err
@@ -231,7 +228,7 @@ func (t *try) seesEdits(ctx context.Context, w *FieldWriter, id string) error {
 	return err
 }
 
-// writesInTrouble tries that no trouble looks like a write that was made.
+// writesInTrouble sends a write into each trouble. None may look as if the field was set.
 func (t *try) writesInTrouble(ctx context.Context, w *FieldWriter, id string) error {
 	held, err := w.Read(ctx, []string{id})
 	if err != nil {

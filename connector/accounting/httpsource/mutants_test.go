@@ -85,7 +85,7 @@ func (p *Profile) againstModel(ctx context.Context, system *Profile, examples []
 	if f := p.checkExamples(ctx, examples); !f.OK {
 		return f.Detail
 	}
-	for _, c := range modelChecks {
+	for _, c := range p.modelChecks() {
 		now := checkTime
 		fake, err := NewFake(system, system.SampleConfig(), func() time.Time { return now })
 		if err != nil {

@@ -24,7 +24,7 @@ func (p *Profile) Title() string { return p.file.Title }
 // Fields declares the fields of a record.
 func (p *Profile) Fields() []connector.Field { return p.fields }
 
-// IDField is the declared field that is the id of a record; "" if the id is made from several, or from a part of one.
+// IDField is the declared field with the id of a record. It is "" if the profile computes the id.
 func (p *Profile) IDField() string {
 	if id := strings.TrimSpace(string(p.file.Record.ID)); p.kinds[id] != "" {
 		return id

@@ -28,7 +28,7 @@ type writeFile struct {
 	Needs   string          `yaml:"needs" meaning:"-" jsonschema_description:"Which permission writing needs, for people."`
 }
 
-// writtenFile is the field that is set: a fixed one, or one that the configuration names.
+// writtenFile describes the field. Either the profile names it, or the configuration does.
 type writtenFile struct {
 	Name    string `yaml:"name" jsonschema_description:"Its name. Left out, the configuration names it."`
 	Is      string `yaml:"is" meaning:"-" jsonschema:"required" jsonschema_description:"What it is, for people."`
@@ -126,7 +126,7 @@ func (p *Profile) declared() types.Map {
 	return out
 }
 
-// WriteFacts says in words which field write-back sets, by which request, and with which permission.
+// WriteFacts says for people which field write-back sets, and which permission it needs.
 func (p *Profile) WriteFacts() string {
 	f := p.file.Write
 	if f == nil {
