@@ -59,13 +59,24 @@ func (v *visit) paper(listed int) paper {
 	return p
 }
 
+// whichOf reads which payers the report is to list. Without a choice it lists those that somebody must see to.
+func whichOf(v *visit) (admin.Which, error) {
+	class, step, ok := classOf(v)
+	w := admin.Which{Class: class, Step: step, Stage: admin.Stage(v.filled("stage")), Who: readiness.Who(v.filled("who")),
+		Task: admin.TaskNamed(v.filled("task"))}
+	if !ok || w.Task != "" && !slices.Contains(admin.Tasks, w.Task) || w.Who != "" && !slices.Contains(actors, w.Who) ||
+		w.Stage != "" && !slices.Contains(admin.Stages, w.Stage) {
+		return w, notFound
+	}
+	w.Acts = w.Class == "" && w.Stage == "" && w.Who == "" && w.Task == ""
+	return w, nil
+}
+
 // report lists debitable and other payers, with the reason and since when.
 func (v *visit) report() error {
-	class, step, ok := classOf(v)
-	stage, who, task := admin.Stage(v.filled("stage")), readiness.Who(v.filled("who")), admin.TaskNamed(v.filled("task"))
-	if !ok || task != "" && !slices.Contains(admin.Tasks, task) || who != "" && !slices.Contains(actors, who) ||
-		stage != "" && !slices.Contains(admin.Stages, stage) {
-		return notFound
+	which, err := whichOf(v)
+	if err != nil {
+		return err
 	}
 	c, err := v.counted()
 	if c == nil {
@@ -97,25 +108,23 @@ func (v *visit) report() error {
 		BankDays, Months int
 		Still            []string
 		Paper            paper
-	}{Counted: c.At, Records: c.Records, Payers: c.Payers, Can: c.Reached(admin.Active), Who: who,
-		Ages: boundLabels(admin.Ages[:], ">"), Class: class, Step: step, Stage: stage, Task: task,
-		Several: len(v.pages.cfg.Connections) > 1, Operator: v.User.Role.May(Operator),
+	}{Counted: c.At, Records: c.Records, Payers: c.Payers, Can: c.Reached(admin.Active), Who: which.Who,
+		Ages: boundLabels(admin.Ages[:], ">"), Class: which.Class, Step: which.Step, Stage: which.Stage,
+		Task: which.Task, Several: len(v.pages.cfg.Connections) > 1, Operator: v.User.Role.May(Operator),
 		Left: c.Number(admin.Which{Class: readiness.LeftBehind, Who: readiness.You}), Late: c.Late, Dormant: c.Dormant,
 		Bare: c.Bare, BankDays: readiness.BankDays, Months: readiness.DormantAfter, Still: c.Still()}
 	var cannot []int
-	content.Totals, content.Sum, cannot = v.totals(c, class, step)
-	if content.Title = listTitle(class, step, stage, who); task != "" {
-		content.Title = task.Title()
+	content.Totals, content.Sum, cannot = v.totals(c, which.Class, which.Step)
+	if content.Title = listTitle(which.Class, which.Step, which.Stage, which.Who); which.Task != "" {
+		content.Title = which.Task.Title()
 	}
-	content.Acts = v.acting(c, who)
-	which := admin.Which{Class: class, Step: step, Stage: stage, Who: who, Task: task, Acts: class == "" && stage == "" &&
-		who == "" && task == ""}
+	content.Acts = v.acting(c, which.Who)
 	content.Listed = c.Number(which)
 	about := "Days in the same state, for payers that cannot be debited."
-	if class != "" {
+	if which.Class != "" {
 		about = "Days in this state: " + content.Title + "."
 	}
-	if class == readiness.Unasked {
+	if which.Class == readiness.Unasked {
 		if content.NotAsked, err = v.notAsked(""); err != nil {
 			return err
 		}
