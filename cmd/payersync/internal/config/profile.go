@@ -123,7 +123,7 @@ var ownProfiles sync.Map
 func LoadProfile(file string) (*httpsource.Profile, error) {
 	f, err := os.Open(file) //nolint:gosec // the configuration names it
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the profile: %w; write its file's name under profile", err)
+		return nil, fmt.Errorf("cannot read the profile: %w; check the name of its file", err)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, httpsource.MaxProfile+1))
 	if err = errors.Join(err, f.Close()); err != nil {
