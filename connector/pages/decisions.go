@@ -270,6 +270,7 @@ type telling struct {
 var ownLabels = map[connector.Reason]map[connector.Act]string{
 	connector.ReasonUnlinked: {connector.ActReject: "Create a new customer…"},
 
+	connector.ReasonLinkLost:       {connector.ActRequest: "Fetch the signing link"},
 	connector.ReasonLinkRefused:    {connector.ActRequest: "Request the signing link again"},
 	connector.ReasonGivenUpChanged: {connector.ActGiveUp: "Give it up again…"},
 }

@@ -394,6 +394,7 @@ func (v *visit) showLink() error {
 		}
 	}
 	s.Lost = s.Link == ""
+	s.Offers = v.offers(s)
 	return v.showPayer(s)
 }
 

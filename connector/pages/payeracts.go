@@ -91,6 +91,12 @@ func (v *visit) can(d deed) bool {
 // showsLink names the button to show the signing link. It is not a deed.
 const showsLink = "link"
 
+// linkToShow reports whether payersync has a signing link that the page does not show yet. Such a payer needs no new
+// request. The page that shows the link offers one, for a link that does not work.
+func (s shownPayer) linkToShow() bool {
+	return s.Waits && s.Link == "" && !s.Lost && readiness.HoldsLink(s.Facts.Mandate)
+}
+
 // nextDeed returns the deed for the mandate's next step if the payer has no findings; "" for none. With findings, the
 // first way out comes first.
 func nextDeed(s shownPayer) string {
@@ -99,7 +105,7 @@ func nextDeed(s shownPayer) string {
 		return ""
 	case s.Gone:
 		return "cancel"
-	case s.Waits && readiness.HoldsLink(s.Facts.Mandate):
+	case s.linkToShow():
 		return showsLink
 	case s.BillingID != "" && !s.Live && !s.Facts.Left, s.Waits:
 		return "request"
@@ -123,17 +129,21 @@ type offer struct {
 // offers returns the buttons below a payer's findings, next step first. It omits the buttons of the ways out.
 func (v *visit) offers(s shownPayer) (out []offer) {
 	next := nextDeed(s)
-	if s.Waits && readiness.HoldsLink(s.Facts.Mandate) && v.pages.cfg.Mandates != nil {
+	if s.linkToShow() && v.pages.cfg.Mandates != nil {
 		out = append(out, offer{Label: "Show the signing link", At: s.Path + "/link", Primary: next == showsLink,
 			Mandate: s.MandateID})
 	}
 	for _, d := range deeds {
-		if isDecision(d) || !d.may(s) || !v.can(d) || v.pages.cfg.Attention == nil || s.offersAlready(d.act) {
+		if isDecision(d) || d.act == connector.ActRequest && s.linkToShow() || !d.may(s) || !v.can(d) || v.pages.cfg.Attention == nil || s.offersAlready(d.act) {
 			continue
 		}
 		o := d.button(s, s.Path+"/"+d.name)
 		o.Primary = d.name == next
-		if d.name == "request" && s.Waits {
+		switch {
+		case d.name != "request":
+		case s.Link != "":
+			o.Label, o.Primary = "Fetch the signing link again", false
+		case s.Waits:
 			o.Label = "Fetch the signing link"
 		}
 		if o.Primary {

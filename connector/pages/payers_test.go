@@ -48,6 +48,29 @@ func TestAPayerIsFoundByHalfANameAndItsLinkShown(t *testing.T) {
 	v.get("/payers/elsewhere/HB001", http.StatusNotFound)
 }
 
+// A payer that has to sign has one button for its signing link, in each state of the link.
+func TestASigningLinkHasOneButton(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.loseLinks()
+	v := h.enter("anna", pages.Operator)
+	const payer, show = "/payers/quickstart/HB001", `action="/payers/quickstart/HB001/link"`
+	const fetch = `action="/payers/quickstart/HB001/request"`
+	page := v.get(payer, http.StatusOK)
+	holds(t, page, fetch, `<button class="primary">Fetch the signing link</button>`)
+	lacks(t, page, show)
+	page = v.post(payer+"/link", http.StatusOK)
+	holds(t, page, "payersync has no signing link", fetch)
+	lacks(t, page, show)
+	page = v.post(payer+"/request", http.StatusOK)
+	holds(t, page, "payersync has the signing link", show, `<button class="primary">Show the signing link</button>`)
+	lacks(t, page, fetch)
+	page = v.post(payer+"/link", http.StatusOK)
+	holds(t, page, "/sign/", fetch, "<button>Fetch the signing link again</button>")
+	lacks(t, page, show)
+	holds(t, v.post(payer+"/request", http.StatusOK), "payersync has the signing link", show)
+}
+
 func TestAMandateIsCancelledWithAReasonAndANewOneTakesOne(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
