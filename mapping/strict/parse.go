@@ -258,6 +258,8 @@ func (d *Doc) indexKeys(node *yaml.Node) {
 func (d *Doc) locate(node *yaml.Node, from int) (line, column int) {
 	at := cursor{doc: d, line: node.Line, column: node.Column}
 	switch {
+	case d.below.nodes[node]:
+		return node.Line, node.Column
 	case node.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
 		at.nextLine() // the text starts below its | or >
 		at.skipSpace()

@@ -114,8 +114,8 @@ func (e *Error) join(between string) string {
 
 // Problem returns a problem of the value at path, or of the nearest existing block above it.
 func (d *Doc) Problem(path Path, format string, args ...any) Problem {
-	message := fmt.Sprintf(format, args...)
 	key, node := d.nearest(path)
+	message := d.told(node, fmt.Sprintf(format, args...))
 	switch {
 	case node == d.root:
 		return d.at(node.Line, node.Column, 1, message)
@@ -133,7 +133,7 @@ func (d *Doc) KeyProblem(path Path, format string, args ...any) Problem {
 	if key == nil {
 		key = node
 	}
-	return d.at(key.Line, key.Column, d.width(key), fmt.Sprintf(format, args...))
+	return d.at(key.Line, key.Column, d.width(key), d.told(key, fmt.Sprintf(format, args...)))
 }
 
 // TextProblem returns a problem inside the text at path, width characters long,
@@ -142,14 +142,14 @@ func (d *Doc) KeyProblem(path Path, format string, args ...any) Problem {
 func (d *Doc) TextProblem(path Path, from, width int, format string, args ...any) Problem {
 	_, node := d.nearest(path)
 	line, column := d.locate(node, from)
-	return d.at(line, column, width, fmt.Sprintf(format, args...))
+	return d.at(line, column, width, d.told(node, fmt.Sprintf(format, args...)))
 }
 
 // Instead returns the line of the value at path with another text for its value, in quotes if YAML needs
 // them. It is "" for a value of several lines, and for a line with a possible secret.
 func (d *Doc) Instead(path Path, text string) string {
 	_, node := d.nearest(path)
-	if node.Kind != yaml.ScalarNode {
+	if node.Kind != yaml.ScalarNode || d.below.nodes[node] {
 		return ""
 	}
 	line, from := d.locate(node, 0)
@@ -174,7 +174,7 @@ func (d *Doc) Instead(path Path, text string) string {
 // secret.
 func (d *Doc) KeyInstead(path Path, key string) string {
 	found, _ := d.nearest(path)
-	if d.lean || found == nil || found.Value != path[len(path)-1] || d.shown(found.Line) != d.lines[found.Line-1] {
+	if d.lean || found == nil || d.below.nodes[found] || found.Value != path[len(path)-1] || d.shown(found.Line) != d.lines[found.Line-1] {
 		return ""
 	}
 	line := d.written(found.Line)

@@ -30,9 +30,17 @@ const MaxSize = 1 << 20
 // of defaults. The error is an *Error with every problem of the first failing stage. The returned Doc locates
 // the caller's own findings in the file. It is also returned beside an error if the value could be decoded.
 func Load[T any](name string, data []byte, defaults T) (T, *Doc, error) {
+	return LoadOver(name, data, defaults, Over{})
+}
+
+// LoadOver is Load for a file that may be written over another one. The whole of both is checked and decoded.
+func LoadOver[T any](name string, data []byte, defaults T, over Over) (T, *Doc, error) {
 	doc, problems := parse(name, data)
 	if len(problems) > 0 {
 		return defaults, nil, NewError(problems)
+	}
+	if err := doc.layOver(over); err != nil {
+		return defaults, nil, err
 	}
 	invalid := NewError(doc.validate(schemaOf[T]()))
 	out := defaults
@@ -49,6 +57,7 @@ type Doc struct {
 	root    *yaml.Node
 	keys    map[*yaml.Node]map[string]int // positions of the keys of large blocks in their Content
 	secrets secrets
+	below   below                    // the file that this one is written over
 	lean    bool                     // problems do not include their lines
 	last    atomic.Pointer[fileLine] // used last: the problems of a long line share its work
 }
