@@ -180,15 +180,21 @@ func firstSourceOf(kind string) (firstSource, error) {
 			return source, usage.Mistake{Err: err}
 		}
 		source = sourceWith(p, "kind: http, profile: "+filepath.Base(kind))
+		if p.Extends() != "" {
+			source.mapping = shippedMapping(p.Extends())
+		}
 	case slices.Contains(config.Profiles(), kind):
 		source = sourceWith(config.ShippedProfile(kind), "kind: "+kind)
-		source.mapping = path.Join("sources", kind, "mapping.yaml")
+		source.mapping = shippedMapping(kind)
 	default:
 		return source, usage.Errorf("there is no kind of source %q; --source is sql or one of %s", kind,
 			strings.Join(sourceKinds(), ", "))
 	}
 	return source, nil
 }
+
+// shippedMapping is the file of the mapping for a shipped profile.
+func shippedMapping(profile string) string { return path.Join("sources", profile, "mapping.yaml") }
 
 // sourceWith returns the first set-up for a profile.
 func sourceWith(p *httpsource.Profile, begin string) firstSource {
@@ -247,6 +253,9 @@ func firstFiles(kind string) ([]firstFile, error) {
 			return nil, fmt.Errorf("read the shipped %s: %w", f.name, err)
 		}
 		text := f.line + string(data)
+		if p := source.profile; p != nil && p.Extends() != "" && f.name == mappingFile {
+			text = strings.Replace(text, "\nsource: "+p.Extends()+"\n", "\nsource: "+p.Name()+"\n", 1)
+		}
 		if known && (f.name == configFile || f.name == productionFile) {
 			text = strings.NewReplacer(firstSources["csv-generic"].block, source.block, productionBlock,
 				source.block).Replace(text)

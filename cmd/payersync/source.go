@@ -89,10 +89,14 @@ func profileNamed(name string) (p *httpsource.Profile, examples []byte, err erro
 		return nil, nil, usage.Mistake{Err: err}
 	}
 	examples, err = os.ReadFile(filepath.Join(filepath.Dir(name), "examples.yaml"))
-	if os.IsNotExist(err) {
-		return p, nil, nil
+	switch {
+	case !os.IsNotExist(err):
+		return p, examples, err
+	case p.Extends() != "":
+		examples, err = configs.FS.ReadFile("sources/" + p.Extends() + "/examples.yaml")
+		return p, examples, err
 	}
-	return p, examples, err
+	return p, nil, nil
 }
 
 // profileRow is a profile as the list shows it.

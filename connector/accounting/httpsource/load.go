@@ -83,19 +83,30 @@ const (
 	Counted Walk = "by position: passes until two agree"
 )
 
-// Load reads a profile, the content of the file called name. The error is a *strict.Error with every problem.
-func Load(name string, data []byte) (*Profile, error) {
+// Load reads a profile that is whole, the content of the file called name. The error is a *strict.Error with every
+// problem.
+func Load(name string, data []byte) (*Profile, error) { return LoadOver(name, data, nil) }
+
+// LoadOver is Load for a profile that may extend a shipped one. shipped returns the text of a shipped profile.
+func LoadOver(name string, data []byte, shipped func(name string) ([]byte, error)) (*Profile, error) {
 	if len(data) > MaxProfile {
 		return nil, fmt.Errorf("%s is larger than %d bytes", name, MaxProfile)
 	}
 	if err := stillOpen(name, data); err != nil {
 		return nil, err
 	}
-	written, doc, err := strict.Load(name, data, profileFile{})
+	written, doc, err := strict.LoadOver(name, data, profileFile{},
+		strict.Over{Key: "extends", Read: shipped, ByName: []strict.Path{{"record", "fields"}}})
 	if err != nil {
 		return nil, err
 	}
 	c := &compiling{doc: doc}
+	if written.Extends != "" && shipped == nil {
+		c.report(doc.Problem(strict.Path{"extends"}, "a shipped profile is whole; remove extends"))
+	}
+	if doc.Inherited(strict.Path{"proven", "live"}) {
+		written.Proven.Live = "never" // what a company proved of the shipped profile proves nothing of this one
+	}
 	p := &Profile{file: written, kinds: map[string]connector.FieldType{}}
 	p.fields = c.declare(strict.Path{"record", "fields"}, written.Record.Fields)
 	for _, f := range p.fields {

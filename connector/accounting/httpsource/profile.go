@@ -11,6 +11,7 @@ import (
 // profileFile is a profile as it is written.
 type profileFile struct {
 	Version  int                    `yaml:"profile" jsonschema:"required,enum=1,example=1" jsonschema_description:"The version of this format: 1."`
+	Extends  string                 `yaml:"extends" meaning:"-" jsonschema_description:"The shipped profile that this one changes. What is left out here is inherited. Lists are replaced; fields of a record are added by their names."`
 	Name     string                 `yaml:"name" jsonschema:"required,title=small letters and digits\\, at most 32,pattern=^[a-z][a-z0-9-]{0\\,31}$" jsonschema_description:"The name that source.kind and the mapping use."`
 	Title    string                 `yaml:"title" meaning:"-" jsonschema:"required,pattern=\\S" jsonschema_description:"The system's name, for people."`
 	Proven   provenFile             `yaml:"proven" meaning:"-" jsonschema:"required" jsonschema_description:"What this profile was tested with."`

@@ -18,6 +18,9 @@ import (
 // Name is the profile's name, as source.kind gives it.
 func (p *Profile) Name() string { return p.file.Name }
 
+// Extends is the name of the shipped profile that this one changes; "" for a profile of its own.
+func (p *Profile) Extends() string { return p.file.Extends }
+
 // Title is the system's name, for people.
 func (p *Profile) Title() string { return p.file.Title }
 

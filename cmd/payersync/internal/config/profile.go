@@ -97,17 +97,26 @@ var profileHeads = sync.OnceValue(func() map[string]profileHead {
 
 var shippedProfiles sync.Map
 
+func shippedFile(name string) string { return path.Join("sources", name, "profile.yaml") }
+
+// shippedText returns the text of a shipped profile.
+func shippedText(name string) ([]byte, error) {
+	if !slices.Contains(Profiles(), name) {
+		return nil, fmt.Errorf("there is no shipped profile %q; %s", name, strict.Suggest(name, Profiles()))
+	}
+	return fs.ReadFile(configs.FS, shippedFile(name))
+}
+
 // ShippedProfile returns a shipped profile; nil for no profile's name.
 func ShippedProfile(name string) *httpsource.Profile {
 	if known, ok := shippedProfiles.Load(name); ok {
 		return known.(*httpsource.Profile)
 	}
-	file := path.Join("sources", name, "profile.yaml")
-	data, err := fs.ReadFile(configs.FS, file)
+	data, err := fs.ReadFile(configs.FS, shippedFile(name))
 	if err != nil {
 		return nil
 	}
-	p, err := httpsource.Load(file, data)
+	p, err := httpsource.Load(shippedFile(name), data)
 	if err != nil {
 		panic(err) // a mistake in this program
 	}
@@ -133,7 +142,7 @@ func LoadProfile(file string) (*httpsource.Profile, error) {
 	if known, ok := ownProfiles.Load(key); ok {
 		return known.(*httpsource.Profile), nil
 	}
-	p, err := httpsource.Load(file, data)
+	p, err := httpsource.LoadOver(file, data, shippedText)
 	if err != nil {
 		return nil, err
 	}
