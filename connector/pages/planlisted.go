@@ -13,12 +13,13 @@ type listedPart struct {
 	Count int
 	Words string // the numbers by outcome; "" for too many
 	Rows  []listedRow
+	Shown int    // changes in these rows
 	More  string // leads to the next page; "" on the last one
 	First string // leads to the first page; "" on it
 }
 
-// listedShown is how many of these changes a page shows.
-const listedShown = 25
+// listedShown is how many rows of these changes a page shows.
+const listedShown = 16
 
 // mostCounted is how many changes a page counts by outcome. More would take seconds, and their runs have the numbers.
 const mostCounted = 20_000
@@ -32,8 +33,20 @@ type listedRow struct {
 	Run    int64 // the last run with it
 	Why    string
 	Fields []fieldRow
-	Made   bool   // it makes a customer or asks for a link: nothing was there before
-	Erased string // why its values are not shown; "" while they are kept
+	Made   bool       // it makes a customer: nothing was there before
+	Asks   bool       // it requests a signing link, and has no fields
+	Erased string     // why its values are not shown; "" while they are kept
+	Link   *listedRow // the request for a signing link that follows for the same payer; nil for none
+}
+
+// AsOne reports whether the request for a signing link has the same outcome as the change before it.
+func (r listedRow) AsOne() bool {
+	return r.Link != nil && r.Link.Ended == r.Ended && r.Link.Later == r.Later && r.Link.Run == r.Run && r.Link.Why == r.Why
+}
+
+// takes reports whether a change belongs into the row before it.
+func (r listedRow) takes(next listedRow) bool {
+	return next.Asks && !r.Asks && r.Link == nil && next.Who == r.Who && (next.Erased == "" || next.Erased == r.Erased)
 }
 
 // listedPart returns a page of the outcomes of a plan's changes. The address selects the page.
@@ -53,14 +66,9 @@ func (v *visit) listedPart(p admin.PlanProgress) (part listedPart, err error) {
 	if n, _ := fmt.Sscanf(v.URL.Query().Get("listed"), "%d.%d", &at.Plan, &at.Change); n == 2 {
 		part.First = fmt.Sprintf("/plans/%d", p.ID)
 	}
-	changes, err := ledger.ListedChanges(ctx, p.Plan, at, listedShown+1)
+	changes, err := ledger.ListedChanges(ctx, p.Plan, at, 2*listedShown+1) // a row has two changes at most
 	if err != nil {
 		return part, err
-	}
-	if len(changes) > listedShown {
-		changes = changes[:listedShown]
-		last := changes[listedShown-1].Place()
-		part.More = fmt.Sprintf("/plans/%d?listed=%d.%d", p.ID, last.Plan, last.Change)
 	}
 	ids := make([]state.RecordID, len(changes))
 	for i, c := range changes {
@@ -68,7 +76,18 @@ func (v *visit) listedPart(p admin.PlanProgress) (part listedPart, err error) {
 	}
 	labels, err := ledger.LabelsOf(ctx, ids)
 	for i, c := range changes {
-		part.Rows = append(part.Rows, v.listedRow(p.Plan, c, labels[ids[i]].Name))
+		row, n := v.listedRow(p.Plan, c, labels[ids[i]].Name), len(part.Rows)
+		switch {
+		case n > 0 && part.Rows[n-1].takes(row):
+			part.Rows[n-1].Link = &row
+		case n == listedShown:
+			last := changes[i-1].Place()
+			part.More = fmt.Sprintf("/plans/%d?listed=%d.%d", p.ID, last.Plan, last.Change)
+			return part, err
+		default:
+			part.Rows = append(part.Rows, row)
+		}
+		part.Shown++
 	}
 	return part, err
 }
@@ -77,7 +96,7 @@ func (v *visit) listedRow(p state.Plan, c state.ListedChange, name string) liste
 	row := listedRow{
 		Who: payerName{c.Connection, c.SourceID, name}, Does: does[c.Action], Ended: outcomeChip(c.Outcome), Run: c.RunID,
 		Why: v.whyOf(c.PastChange), Fields: v.fieldRows(c.Action, c.Diff, c.Key.Name), Erased: c.Erased.Sentence(),
-		Made: c.Action == connector.ActionCreate || c.Action == connector.ActionLink,
+		Made: c.Action == connector.ActionCreate, Asks: c.Action == connector.ActionLink,
 	}
 	if c.Plan > p.ID {
 		row.Later = c.Plan

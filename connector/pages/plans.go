@@ -109,7 +109,7 @@ const (
 // Open reports whether the rows of the group are shown at once: those to look at first, new ones, a few, and a page of
 // its own.
 func (g planGroup) Open() bool {
-	return g.Kind == state.GroupWatch || g.Count < foldedFrom || g.First != "" ||
+	return g.Kind == state.GroupWatch || g.Count < foldedFrom || g.Alone ||
 		slices.ContainsFunc(g.Rows, func(r plannedRow) bool { return r.New })
 }
 
@@ -123,7 +123,10 @@ func (g planGroup) Tables() [][]plannedRow {
 }
 
 // Bare reports whether a change has no earlier state.
-func (g planGroup) Bare() bool { return g.Kind == state.GroupCreate || g.Kind == state.GroupLink }
+func (g planGroup) Bare() bool { return g.Kind == state.GroupCreate }
+
+// Names reports whether the payers' names say everything about the changes.
+func (g planGroup) Names() bool { return g.Kind == state.GroupLink }
 
 var groupTitles = map[state.PlanGroup][2]string{
 	state.GroupWatch: {"Look at these first",

@@ -173,8 +173,21 @@ func TestAPlanIsApprovedWholeOrRejectedForAReason(t *testing.T) {
 		t.Errorf("the next run made %d customers", n)
 	}
 	sent := v.get("/plans/1", http.StatusOK)
-	holds(t, sent, "was sent", "Outcome of its changes", "67 sent.", "25 of 67", `href="/runs/2">run 2</a>`,
+	holds(t, sent, "was sent", "Outcome of its changes", "67 sent.", "32 of 67", `href="/runs/2">run 2</a>`,
 		"Crumb &amp; Crust Bakery Ltd")
+	lacks(t, sent, "–</td>")
+	shown := 0
+	for more := "/plans/1"; more != ""; {
+		page := v.get(more, http.StatusOK)
+		shown += strings.Count(page, ">new customer</span>") + 2*strings.Count(page, ">new customer, signing link</span>")
+		next := regexp.MustCompile(`href="([^"]+)" rel="next"`).FindStringSubmatch(page)
+		if more = ""; next != nil {
+			more = next[1]
+		}
+	}
+	if shown != 67 {
+		t.Errorf("the pages of the plan show %d of its 67 changes", shown)
+	}
 	holds(t, v.post("/plans/1", http.StatusConflict, "do", "all", "reads", h.reads(1)), "The plan does not wait")
 }
 
@@ -356,4 +369,39 @@ func TestASentPlanShowsEachOfItsChangesBeforeAndAfter(t *testing.T) {
 	holds(t, operator.get("/runs/2", http.StatusOK), `changes of <a href="/plans/2">plan 2</a>`)
 	holds(t, operator.get("/payers/"+sample+"/HB003", http.StatusOK), "88 Kirkgate</bdi> → <bdi>89 Kirkgate")
 	lacks(t, viewer.get("/payers/"+sample+"/HB003", http.StatusOK), "Kirkgate")
+}
+
+// A request for a signing link has its own outcome in the row of its payer if it ended otherwise than the change before.
+func TestASentPlanShowsASigningLinkInTheRowOfItsPayer(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.run(true)
+	v := h.enter("olaf", pages.Operator)
+	page := v.get("/plans/1", http.StatusOK)
+	holds(t, page, "new customer, signing link</span>")
+	lacks(t, page, "signing link: ")
+	h = newHouse(t)
+	h.loseLinks()
+	page = h.enter("olaf", pages.Operator).get("/plans/1", http.StatusOK)
+	holds(t, page, `new customer</span>`, `<br>signing link: <span class="chip`)
+	lacks(t, page, "new customer, signing link")
+}
+
+// Each signing link of a waiting plan can be left out, and stands in a list of names.
+func TestEachSigningLinkOfAPlanCanBeLeftOut(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.run(false)
+	v := h.enter("olaf", pages.Operator)
+	page := v.get("/plans/1?group=link", http.StatusOK)
+	holds(t, page, "Signing links to request: 33", "Send the change of HB001: request a signing link")
+	lacks(t, page, "<table")
+	_, list, _ := strings.Cut(page, `<ul class="names">`)
+	if n := strings.Count(list, `<label class="tick"><input type="checkbox" form="judge" name="change"`); n != strings.Count(list, "<li>") || n != 20 {
+		t.Errorf("%d of the 20 signing links on the page have a checkbox", n)
+	}
+	id := fields(list, "change")[0]
+	holds(t, v.post("/plans/1", http.StatusOK, "do", "some", "reads", fields(page, "reads")[0], "change", id),
+		"1 change of plan 1 approved")
+	holds(t, v.get("/plans/1?group=link", http.StatusOK), "Approved</span>")
 }
