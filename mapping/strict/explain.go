@@ -121,6 +121,9 @@ func (d *Doc) unknownKeys(path Path, keys []string, s *schema, location string) 
 			continue
 		}
 		switch meant, elsewhere := s.meant(location, key), s.place(key); {
+		case d.isCut(at):
+			out[i] = d.KeyProblem(at, "%q follows a comma and has no value; put the whole text in quotes", key)
+			out[i].Instead = d.uncut(at)
 		case meant != "":
 			out[i] = d.KeyProblem(at, "unknown key %q%s; did you mean %q?", key, in(path), meant)
 			out[i].Instead = d.KeyInstead(at, meant)
@@ -135,6 +138,37 @@ func (d *Doc) unknownKeys(path Path, keys []string, s *schema, location string) 
 		}
 	}
 	return out
+}
+
+// isCut reports whether a key is the end of a text without quotes that its comma has cut: a further key inside braces,
+// without a value.
+func (d *Doc) isCut(at Path) bool {
+	block, name := d.Node(at[:len(at)-1]), at[len(at)-1]
+	key, value := d.child(block, name)
+	return block.Kind == yaml.MappingNode && block.Style&yaml.FlowStyle != 0 && key != block.Content[0] && isNull(value) &&
+		value.Value == ""
+}
+
+// uncut returns the line with the whole text in quotes; "" for a text of several lines, and for a line with a possible
+// secret.
+func (d *Doc) uncut(at Path) string {
+	block := d.Node(at[:len(at)-1])
+	key, _ := d.child(block, at[len(at)-1])
+	i := slices.Index(block.Content, key)
+	begin, last := block.Content[i-1], key
+	for ; i < len(block.Content) && d.isCut(append(at[:len(at)-1:len(at)-1], block.Content[i].Value)); i += 2 {
+		last = block.Content[i]
+	}
+	if begin.Kind != yaml.ScalarNode || begin.Value == "" || isQuoted(begin) || begin.Line != last.Line ||
+		d.shown(begin.Line) != d.lines[begin.Line-1] {
+		return ""
+	}
+	line := d.written(begin.Line)
+	from, end := begin.Column-1, last.Column-1+d.width(last)
+	if end > len(line) {
+		return ""
+	}
+	return string(line[:from]) + quotedFor(string(line[from:end]), false) + string(line[end:])
 }
 
 // nested returns the lines of a key placed some blocks too high: those blocks, and the key in the innermost.
