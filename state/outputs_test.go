@@ -61,6 +61,7 @@ var readers = map[string]string{
 	"tells":           "counts what people are told",
 	"outlines":        "counts where records stand, for people",
 	"LostBy":          "is a view",
+	"LinkedCount":     "finds payers by an index; by a constraint the state does not change the count",
 }
 
 func TestNothingIsDecidedByWhatWasConcluded(t *testing.T) {

@@ -432,6 +432,40 @@ func TestAPlanWeighsWhatNobodyHasApproved(t *testing.T) {
 	}
 }
 
+// The count from indexes equals a look at every payer, for each state of the link, with and without a customer.
+func TestLinkedPayersAreCountedAsALookAtEachFindsThem(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	run := d.run(acme)
+	for i, link := range []connector.LinkState{connector.LinkNew, connector.LinkCreating, connector.LinkLinked,
+		connector.LinkMissing, connector.LinkConflict, connector.LinkHeld} {
+		for _, has := range []string{"customer", "missing", "none"} {
+			if has == "none" && link == connector.LinkLinked {
+				continue
+			}
+			id := fmt.Sprint(has, i)
+			d.planLinked(run, id, "b-"+id, connector.ActionUpdate)
+			d.do(func(tx *Tx) error {
+				if has == "missing" {
+					if _, err := tx.ForgetRemote("b-"+id, 1<<40); err != nil {
+						return err
+					}
+				}
+				return tx.exec("UPDATE payers SET link_state = ?, billing_id = CASE ? WHEN 'none' THEN NULL ELSE billing_id END WHERE source_id = ?",
+					link, has, id)
+			})
+		}
+	}
+	each := one[int](t, d.Ledger, "SELECT count(*) FROM payers p WHERE p.billing_id IS NOT NULL AND NOT "+isMissing)
+	n, err := d.LinkedCount(t.Context(), acme)
+	if n != 6 || n != each || err != nil {
+		t.Errorf("%d payers are linked, %v; want 6, and a look at each finds %d", n, err, each)
+	}
+	if n, err := d.LinkedCount(t.Context(), "other"); n != 0 || err != nil {
+		t.Errorf("%d payers of another connection are linked, %v", n, err)
+	}
+}
+
 // covers F75
 func TestTheKeyOfAPayerWithACustomerNeverChanges(t *testing.T) {
 	t.Parallel()

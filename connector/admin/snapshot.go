@@ -29,7 +29,7 @@ type snapshot[T any] struct {
 const (
 	countEvery = 2 * time.Second        // at most
 	countRests = 10                     // times as long as making it took
-	countFirst = 120 * time.Millisecond // the wait for the first count, from its begin
+	countFirst = 100 * time.Millisecond // the wait for the first count, from its begin
 	// the wait for one after an act: a small one is done by then
 	countWaits = 250 * time.Millisecond
 	countQuick = 50 * time.Millisecond // for any other

@@ -55,7 +55,7 @@ func (t *Tallies) Begin(name, text string, work func(ctx context.Context, progre
 	}
 	found = t.begin(name, text, work)
 	t.mu.Unlock()
-	patience := time.NewTimer(countWaits)
+	patience := time.NewTimer(countFirst)
 	defer patience.Stop()
 	select {
 	case <-found.done:
