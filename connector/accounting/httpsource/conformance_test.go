@@ -4,6 +4,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -41,6 +42,17 @@ func shipped(t testing.TB) (out []*httpsource.Profile) {
 		out = append(out, p)
 	}
 	return out
+}
+
+// shippedBy returns the shipped profile of a name.
+func shippedBy(t testing.TB, name string) *httpsource.Profile {
+	t.Helper()
+	all := shipped(t)
+	at := slices.IndexFunc(all, func(p *httpsource.Profile) bool { return p.Name() == name })
+	if at < 0 {
+		t.Fatalf("no profile is called %s", name)
+	}
+	return all[at]
 }
 
 // covers F21, F29, F44, F45, F46, F110

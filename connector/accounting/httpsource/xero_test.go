@@ -42,15 +42,9 @@ func openXero(t testing.TB, n, size int) *xeroBooks {
 	b.Server = xerotest.New(b.now)
 	b.Add(n)
 	b.clock.Add(int64(time.Hour))
-	var p *httpsource.Profile
-	for _, one := range shipped(t) {
-		if one.Name() == "xero-http" {
-			p = one
-		}
-	}
 	client := transport.New(transport.Options{Base: b.Server, Retries: -1, Now: b.now})
 	var err error
-	if b.profile, err = httpsource.New(p, httpsource.Config{PageSize: size},
+	if b.profile, err = httpsource.New(shippedBy(t, "xero-http"), httpsource.Config{PageSize: size},
 		httpsource.Dependencies{HTTP: client, Token: b.Server, Limiter: &b.limiter, Now: b.now}); err != nil {
 		t.Fatal(err)
 	}
