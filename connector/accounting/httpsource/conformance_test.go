@@ -67,6 +67,34 @@ func TestShippedProfilesConform(t *testing.T) {
 	}
 }
 
+func TestModelsOfSystemsServePagesOfEachSize(t *testing.T) {
+	t.Parallel()
+	for _, p := range shipped(t) {
+		if p.SampleConfig().PageSize == 0 { // the system has pages of its own size
+			continue
+		}
+		for _, size := range []int{7, 0} {
+			c := p.SampleConfig()
+			c.PageSize = size
+			now := func() time.Time { return time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC) }
+			fake, err := httpsource.NewFake(p, c, now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fake.Add(230)
+			s, err := httpsource.New(p, c, httpsource.Dependencies{Now: now, Limiter: &accountingtest.Limiter{},
+				HTTP:  transport.New(transport.Options{Base: fake, Retries: -1, Now: now}),
+				Token: oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "token"})})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := readAll(t.Context(), s, time.Time{}); err != nil || len(got) != 230 {
+				t.Errorf("%s with pages of %d, 0 for the largest: %d of 230 records, %v", p.Name(), size, len(got), err)
+			}
+		}
+	}
+}
+
 // model is the model of a system, its clock and a source that reads it.
 type model struct {
 	*httpsource.Fake

@@ -115,35 +115,33 @@ type key struct {
 // Marks that stand for the texts of a request while the model learns their places.
 const markSince, markAfter, markTenant = "@since@", "@after@", "@tenant@"
 
+// learned is the size of the pages from which the model learns the places of variables: a number that grows by it
+// from page to page is an offset.
+const learned = 10
+
 // learn finds out where the variables stand in a request for the list, by writing it several times.
 func (f *Fake) learn() error {
-	first, err := f.flat(0, 10, nil, nil)
+	first, err := f.flat(0, learned, nil, nil)
 	if err != nil {
 		return err
 	}
 	f.keys = map[string]key{}
 	f.expected = first
-	for name, with := range map[string][4]any{"page": {1, 10, nil, nil}, "size": {0, 11, nil, nil},
-		"since": {0, 10, markSince, nil}, "after": {0, 10, nil, markAfter}} {
-		other, err := f.flat(with[0].(int), with[1].(int), with[2], with[3])
+	for name, with := range map[string]struct {
+		page, size   int
+		since, after any
+		mark         string
+	}{"page": {1, learned, nil, nil, ""}, "size": {0, learned + 1, nil, nil, strconv.Itoa(learned + 1)},
+		"since": {0, learned, markSince, nil, markSince}, "after": {0, learned, nil, markAfter, markAfter}} {
+		other, err := f.flat(with.page, with.size, with.since, with.after)
 		if err != nil {
 			return err
 		}
 		f.paths = append(f.paths, other["path"])
 		for part, value := range other {
-			mark, _ := with[2].(string)
-			if name == "after" {
-				mark = markAfter
-			}
-			if before, behind, found := strings.Cut(value, mark); mark != "" && found {
-				f.keys[name] = key{name: part, before: before, behind: behind}
-			}
-			if mark == "" && value != first[part] {
-				a, err1 := strconv.Atoi(first[part])
-				b, err2 := strconv.Atoi(value)
-				if errors.Join(err1, err2) == nil {
-					f.keys[name] = key{name: part, at0: a, step: b - a}
-				}
+			if k, found := placeOf(first[part], value, with.mark); found {
+				k.name = part
+				f.keys[name] = k
 			}
 		}
 	}
@@ -154,10 +152,25 @@ func (f *Fake) learn() error {
 	return nil
 }
 
+// placeOf returns the place of a variable in a part of a request, which is first without it, and other with it. A
+// variable without a mark is a number.
+func placeOf(first, other, mark string) (key, bool) {
+	if first == other {
+		return key{}, false
+	}
+	if mark != "" {
+		before, behind, found := strings.Cut(other, mark)
+		return key{before: before, behind: behind}, found
+	}
+	a, err1 := strconv.Atoi(first)
+	b, err2 := strconv.Atoi(other)
+	return key{at0: a, step: b - a}, err1 == nil && err2 == nil
+}
+
 // flat writes a request for the list and returns its parts by name.
 func (f *Fake) flat(page, size int, since, after any) (map[string]string, error) {
 	env := f.source.request(f.tenant(), time.Time{})
-	env["page"], env["offset"], env["size"], env["since"], env["after"], env["full"] = page, page*10, size, since, after,
+	env["page"], env["offset"], env["size"], env["since"], env["after"], env["full"] = page, page*learned, size, since, after,
 		since == nil
 	req, err := f.source.build(connector.WithOperation(context.Background(), opList), f.profile.list, env)
 	if err != nil {

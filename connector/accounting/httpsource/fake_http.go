@@ -149,10 +149,13 @@ func (f *Fake) place(got map[string]string) (at int, since time.Time, err error)
 		return 0, since, nil
 	}
 	n, err := strconv.Atoi(got[k.name])
-	if at = (n - k.at0) / k.step; at < 0 {
+	if at = n - k.at0; at*k.step < 0 {
 		return 0, since, errors.New("no page")
 	}
-	return at * f.size(got), since, err
+	if k.step == learned { // an offset, and no number of a page
+		return at, since, err
+	}
+	return at / k.step * f.size(got), since, err
 }
 
 // behind is the place of the first listed customer with a greater id.
