@@ -16,7 +16,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
 
-	"payersync/connector"
+	"payersync/connector/accounting/accountingtest"
 	"payersync/connector/accounting/xero"
 	"payersync/connector/accounting/xero/xerotest"
 	"payersync/connector/transport"
@@ -122,29 +122,7 @@ func TestDeclaredFieldsAreXerosOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	compare(t, "Contact", info.Fields, spec.Components.Schemas["Contact"].Value)
-}
-
-// compare finds every declared field in a schema, with a type that fits.
-func compare(t *testing.T, at string, fields []connector.Field, schema *openapi3.Schema) {
-	t.Helper()
-	types := map[connector.FieldType]string{
-		connector.TypeText: "string", connector.TypeNumber: "integer", connector.TypeFlag: "boolean",
-		connector.TypeList: "array", connector.TypeObject: "object",
-	}
-	for _, f := range fields {
-		property := schema.Properties[f.Name]
-		if property == nil {
-			t.Errorf("%s.%s is declared, and Xero has no such field", at, f.Name)
-			continue
-		}
-		value := property.Value
-		if want := types[f.Type]; value.Type != nil && !value.Type.Is(want) {
-			t.Errorf("%s.%s is declared as %s, and is %v", at, f.Name, f.Type, *value.Type)
-		}
-		if value.Items != nil {
-			value = value.Items.Value
-		}
-		compare(t, at+"."+f.Name, f.Fields, value)
+	for field, why := range accountingtest.Undescribed(info.Fields, spec.Components.Schemas["Contact"].Value) {
+		t.Errorf("Contact.%s: %s", field, why)
 	}
 }
