@@ -216,3 +216,11 @@ func (l *Ledger) RunChanges(ctx context.Context, run, after int64, limit int) ([
 		[]any{run, after, limit},
 		func(r *RunChange) []any { return []any{&r.ID, &r.SourceID, &r.Action, &r.State, &r.Reason, &r.Detail} })
 }
+
+// RunWork returns how many changes a run has worked on so far, and how many of them are done. A running run has no
+// other count yet.
+func (l *Ledger) RunWork(ctx context.Context, run int64) (all, done int, err error) {
+	err = l.queryRow(ctx, `SELECT count(*), count(*) FILTER (WHERE state = 'done') FROM changes
+		WHERE run_id = ? AND state <> 'void'`, run).Scan(&all, &done)
+	return all, done, err
+}

@@ -200,6 +200,10 @@ func (v *visit) run() error {
 	for i, c := range changes {
 		rows[i] = ranRowOf(c, payerName{r.Connection, c.SourceID, labels[ids[i]].Name})
 	}
+	progress, err := v.progressOf(r)
+	if err != nil {
+		return err
+	}
 	return v.show("run", fmt.Sprintf("Run %d", n), struct {
 		state.RunDetail
 		Sums     []runSum
@@ -207,7 +211,7 @@ func (v *visit) run() error {
 		Progress string
 		Rows     []ranRow
 		Pager    pager
-	}{*r, sumsOf(r), together(r), v.progressOf(r), rows, v.page(next)})
+	}{*r, sumsOf(r), together(r), progress, rows, v.page(next)})
 }
 
 // runSum is how many records of a run came to one end.
@@ -232,23 +236,32 @@ func together(r *state.RunDetail) (n int) {
 	return n
 }
 
-// progressOf describes the progress of a running run.
-func (v *visit) progressOf(r *state.RunDetail) string {
+// progressOf describes the progress of a running run; "" for any other. Only the process that makes a run knows its
+// stage. The ledger has the rest.
+func (v *visit) progressOf(r *state.RunDetail) (string, error) {
 	if r.Outcome != string(connector.RunRunning) {
-		return ""
+		return "", nil
 	}
 	if v.pages.cfg.Starter != nil {
 		if p, ok := v.pages.cfg.Starter.Progress(r.RunID); ok {
 			switch {
 			case p.Total > 0:
-				return fmt.Sprintf("%s: %s of %s.", stages[p.Stage], number(p.Done), number(p.Total))
+				return fmt.Sprintf("%s: %s of %s.", stages[p.Stage], number(p.Done), number(p.Total)), nil
 			case p.Done > 0:
-				return fmt.Sprintf("%s: %s.", stages[p.Stage], number(p.Done))
+				return fmt.Sprintf("%s: %s.", stages[p.Stage], number(p.Done)), nil
 			}
-			return stages[p.Stage] + "."
+			return stages[p.Stage] + ".", nil
 		}
 	}
-	return "It has begun."
+	words := "It began " + admin.Roughly(v.ledger().Now().Sub(since(r.StartedAt))) + " ago."
+	all, done, err := v.ledger().RunWork(v.Context(), r.RunID)
+	switch {
+	case err != nil:
+		return "", err
+	case all == 0:
+		return words + " It has planned no change yet.", nil
+	}
+	return fmt.Sprintf("%s %s of %s done.", words, number(done), connector.Plural(all, "change")), nil
 }
 
 func ranRowOf(c state.RunChange, who payerName) ranRow {

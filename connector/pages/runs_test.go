@@ -2,6 +2,7 @@ package pages_test
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"net/http"
 	"strings"
@@ -81,6 +82,39 @@ func TestARunIsStartedShownAtWorkAndShownAtItsEnd(t *testing.T) {
 	}
 	holds(t, v.get("/runs", http.StatusOK), "Waits for approval: 1", "<svg role=\"img\"",
 		"The counts add up: read = unchanged")
+}
+
+// The page of a run of another process shows how far it is by the ledger, and is looked at again as any other.
+func TestARunOfAnotherProcessShowsHowFarItIs(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	v := h.enter("olaf", pages.Operator)
+	gate, ended := make(chan struct{}), make(chan error, 1)
+	started, planned, goOn := make(chan int64, 1), make(chan struct{}), make(chan struct{})
+	conn := h.conn
+	conn.Source = gated{h.conn.Source, gate}
+	go func() { // not by the starter of the pages
+		_, err := h.syncer.Run(t.Context(), conn, syncer.RunOptions{Kind: connector.RunSync, Trigger: "manual", Actor: "olaf",
+			Holder: "node-b pid 7 for olaf", Opened: func(run int64) { started <- run },
+			Approve: func(state.Plan) (bool, error) { close(planned); <-goOn; return true, nil }})
+		ended <- err
+	}()
+	path := fmt.Sprintf("/runs/%d", <-started)
+	holds(t, v.get(path, http.StatusOK), `data-again`, "Running", "It began ", " ago. It has planned no change yet.",
+		"node-b pid 7 for olaf")
+	close(gate)
+	<-planned
+	holds(t, v.get(path, http.StatusOK), "data-again", " ago. 0 of 67 changes done.")
+	close(goOn)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	page := v.get(path, http.StatusOK)
+	holds(t, page, "39 records read")
+	lacks(t, page, "data-again", "It began")
+	if all, done, err := h.ledger.RunWork(t.Context(), 1); all != 67 || done != 67 || err != nil {
+		t.Errorf("%d of %d changes are done, %v", done, all, err)
+	}
 }
 
 func TestARunStartsBesideOneWhoseProcessWasKilled(t *testing.T) {
