@@ -101,6 +101,17 @@ func (j *accountJobs) queueRun(ctx context.Context, connection, by string) (bool
 	return true, err
 }
 
+// requests returns the requested runs of the account that have not ended on any node.
+func (j *accountJobs) requests(ctx context.Context) (out []admin.RunRequest, err error) {
+	asked, err := j.queue.Requests(ctx, j.account)
+	for _, r := range asked {
+		if connection, isRun := ofSync(r.Job); isRun {
+			out = append(out, admin.RunRequest{Connection: connection, By: r.By, At: r.At})
+		}
+	}
+	return out, err
+}
+
 // untilPaused calls do, and ends it early with errPaused when the account is paused.
 func (j *accountJobs) untilPaused(ctx context.Context, do func(context.Context) error) error {
 	j.mu.Lock()

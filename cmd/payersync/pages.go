@@ -319,6 +319,12 @@ func newStarter(ledger *state.Ledger, inForce func() *session.Session, by func()
 			}
 			return false, nil
 		},
+		Requests: func(ctx context.Context) ([]admin.RunRequest, error) {
+			if jobs, shared := by().(*accountJobs); shared {
+				return jobs.requests(ctx)
+			}
+			return nil, nil
+		},
 		Run: func(ctx context.Context, connection, person string, opened func(int64), progress func(syncer.Progress)) error {
 			s := inForce()
 			c, err := s.Config.One(connection)

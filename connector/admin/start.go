@@ -21,6 +21,8 @@ type Starter struct {
 	// Queue requests a run from the nodes that share the ledger. It reports false where this process must make the run;
 	// nil for always.
 	Queue func(ctx context.Context, connection, by string) (bool, error)
+	// Requests returns the requested runs that have not ended, in the queue of those nodes; nil for none.
+	Requests func(ctx context.Context) ([]RunRequest, error)
 	// Run makes one run as payersync sync does, for by, with these callbacks.
 	Run func(ctx context.Context, connection, by string, opened func(run int64), progress func(syncer.Progress)) error
 
@@ -40,6 +42,30 @@ func (e *RunAtWork) Error() string {
 		return fmt.Sprintf("a run of %s is about to begin, or waits because the accounting system or the billing service asked for it", e.Connection)
 	}
 	return fmt.Sprintf("run %d of %s is at work", e.Run, e.Connection)
+}
+
+// RunRequest is a run that a person requested from the nodes that share the ledger.
+type RunRequest struct {
+	Connection, By string
+	At             time.Time
+}
+
+// Waiting returns the requested runs that no node has begun.
+func (s *Starter) Waiting(ctx context.Context) (out []RunRequest, err error) {
+	if s == nil || s.Requests == nil {
+		return nil, nil
+	}
+	asked, err := s.Requests(ctx)
+	for _, r := range asked {
+		open, err := s.Ledger.OpenRun(ctx, r.Connection)
+		if err != nil {
+			return nil, err
+		}
+		if open == 0 {
+			out = append(out, r)
+		}
+	}
+	return out, err
 }
 
 // openFor is how long a person waits for the number of the run.

@@ -29,13 +29,28 @@ func (v *visit) runs() error {
 	if after == 0 && len(rows) > 0 {
 		strip = stripOf(rows[:min(stripRuns, len(rows))])
 	}
+	waiting, err := v.waitingRuns()
+	if err != nil {
+		return err
+	}
 	return v.show("runs", "Runs", struct {
 		Rows        []state.RunDetail
+		Waiting     []admin.RunRequest
+		AtWork      bool              // a run is, or waits
 		Wrong       []state.RunDetail // with counts that do not add up
 		Strip       *runStrip
 		Connections []string // those the person may start
 		Pager       pager
-	}{rows, wrongOf(rows), strip, v.startable(), v.page(next)})
+	}{rows, waiting, len(waiting) > 0 || slices.ContainsFunc(rows, isRunning), wrongOf(rows), strip, v.startable(), v.page(next)})
+}
+
+func isRunning(r state.RunDetail) bool { return r.Outcome == string(connector.RunRunning) }
+
+// waitingRuns returns the requested runs of visible connections that no node has begun.
+func (v *visit) waitingRuns() ([]admin.RunRequest, error) {
+	waiting, err := v.pages.cfg.Starter.Waiting(v.Context())
+	return connector.Filter(waiting,
+		func(r admin.RunRequest) bool { return slices.Contains(v.pages.cfg.Connections, r.Connection) }), err
 }
 
 // startable returns the connections open to the visitor's run requests.
@@ -239,7 +254,7 @@ func together(r *state.RunDetail) (n int) {
 // progressOf describes the progress of a running run; "" for any other. Only the process that makes a run knows its
 // stage. The ledger has the rest.
 func (v *visit) progressOf(r *state.RunDetail) (string, error) {
-	if r.Outcome != string(connector.RunRunning) {
+	if !isRunning(*r) {
 		return "", nil
 	}
 	if v.pages.cfg.Starter != nil {

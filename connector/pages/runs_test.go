@@ -117,6 +117,29 @@ func TestARunOfAnotherProcessShowsHowFarItIs(t *testing.T) {
 	}
 }
 
+// The list of runs shows a requested run until a node begins it, and is looked at again meanwhile.
+func TestARequestedRunIsShownUntilANodeBeginsIt(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	starter := h.starter()
+	starter.Requests = func(context.Context) ([]admin.RunRequest, error) {
+		return []admin.RunRequest{{Connection: sample, By: "olaf", At: time.Now()}, {Connection: "elsewhere", By: "ada"}}, nil
+	}
+	h.server.Config.Handler = must(pages.New(pages.Config{Ledger: h.ledger, Connections: []string{sample},
+		Starter: starter}))(t)
+	v := h.enter("olaf", pages.Operator)
+	page := v.get("/runs", http.StatusOK)
+	holds(t, page, "data-again", "waits for a free node. <bdi>olaf</bdi> requested it ")
+	lacks(t, page, "elsewhere", "There was no run yet")
+	gate := make(chan struct{})
+	defer close(gate)
+	h.conn.Source = gated{h.conn.Source, gate}
+	_ = must(starter.Now(t.Context(), sample, "olaf"))(t)
+	page = v.get("/runs", http.StatusOK)
+	holds(t, page, "data-again", "Running")
+	lacks(t, page, "waits for a free node")
+}
+
 func TestARunStartsBesideOneWhoseProcessWasKilled(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

@@ -228,6 +228,26 @@ func (q *Queue) Start(ctx context.Context, account int64, job, by string) (bool,
 	return false, fmt.Errorf("request the job %s: %w", job, err)
 }
 
+// Request is a job that a person requested and that is not over.
+type Request struct {
+	Job, By string
+	At      time.Time
+}
+
+// Requests returns the jobs of an account that people requested and that are not over, the oldest first. River learns
+// of the end of a job later than its hold.
+func (q *Queue) Requests(ctx context.Context, account int64) ([]Request, error) {
+	rows, err := q.cfg.Pool.Query(ctx, `SELECT args->>'job', coalesce(args->>'by', ''), created_at FROM river.river_job j
+WHERE kind = 'slice' AND finalized_at IS NULL AND (args->>'account')::bigint = $1 AND args->>'trigger' = $2 AND NOT EXISTS (
+	SELECT 1 FROM river.holds h WHERE h.account = $1 AND h.job = args->>'job' AND h.job_id = j.id AND h.held_until IS NULL
+	AND h.again_at IS NULL) ORDER BY id`,
+		account, worker.TriggerManual)
+	if err != nil {
+		return nil, fmt.Errorf("read the requests of account %d: %w", account, err)
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[Request])
+}
+
 // start passes the jobs of rows to River, moves the rows to their next times, and returns the events of jobs not
 // started.
 func (q *Queue) start(ctx context.Context, tx pgx.Tx, rows []due) (events []event, err error) {

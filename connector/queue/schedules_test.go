@@ -192,6 +192,11 @@ func TestAPersonStartsAScheduledJob(t *testing.T) {
 			if got := <-people; got != "manual for anna" {
 				t.Errorf("the job is done %s", got)
 			}
+			asked, err := pages.Requests(t.Context(), 1)
+			if err != nil || len(asked) != 1 || asked[0].Job != "sync books" || asked[0].By != "anna" ||
+				time.Since(asked[0].At) > time.Hour {
+				t.Errorf("the requests are %v, %v", asked, err)
+			}
 		}
 	}
 	for _, job := range []Job{{1, "sync others"}, {2, "sync books"}} {
@@ -202,4 +207,8 @@ func TestAPersonStartsAScheduledJob(t *testing.T) {
 	close(goOn)
 	s.until("it has ended", func() bool { return s.noted("1 sync books done manual") == 1 })
 	s.same("the runs", s.lines("1 sync books"), []string{"begun manual", "done manual"})
+	s.until("no request is left", func() bool {
+		asked, err := pages.Requests(t.Context(), 1)
+		return err == nil && len(asked) == 0
+	})
 }
