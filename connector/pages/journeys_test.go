@@ -287,6 +287,7 @@ func TestWhatCannotBeDoneIsSaidAndNotDoneByHalfInABrowser(t *testing.T) {
 			mandates := must(h.ledger.Mandates(context.Background(), state.Filter{Limit: 1000}))(h.t)
 			writes := h.box.Writes()
 			b.open("/payers/quickstart/HB001")
+			b.press("form[action$='/link'] button") // the page with the link offers to fetch it again
 			undo := way(h)
 			ended := sync.OnceFunc(undo)
 			h.t.Cleanup(ended)
@@ -304,6 +305,7 @@ func TestWhatCannotBeDoneIsSaidAndNotDoneByHalfInABrowser(t *testing.T) {
 				b.reads("payersync", "Sign out")
 			}
 			ended()
+			b.press("form[action$='/link'] button")
 			b.press("form[action$='/request'] button")
 			b.stop("Crumb & Crust Bakery Ltd")
 			if now := must(h.ledger.Mandates(context.Background(), state.Filter{Limit: 1000}))(h.t); len(now) != len(mandates) {

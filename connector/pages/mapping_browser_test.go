@@ -160,11 +160,13 @@ func TestWhatIsTypedIsCheckedByItself(t *testing.T) {
 }
 
 // fits fails where the page is longer than eight screens of a phone.
-func (b *tab) fits(what string) {
+func (b *tab) fits(what string) (screens float64) {
 	b.t.Helper()
-	if screens := ask(b, chromedp.Evaluate[float64](`innerWidth < 400 ? document.documentElement.scrollHeight / 844 : 0`)); screens > 8 {
+	screens = ask(b, chromedp.Evaluate[float64](`innerWidth < 400 ? document.documentElement.scrollHeight / 844 : 0`))
+	if screens > 8 {
 		b.t.Errorf("%s has %.1f screens", what, screens)
 	}
+	return screens
 }
 
 // types puts a text in the place of what the editor holds.

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -126,7 +127,7 @@ type offer struct {
 	Mandate string // shown by the page, for a button without a question
 }
 
-// offers returns the buttons below a payer's findings, next step first. It omits the buttons of the ways out.
+// offers returns the buttons below a payer's findings, in the order of place. It omits the buttons of the ways out.
 func (v *visit) offers(s shownPayer) (out []offer) {
 	next := nextDeed(s)
 	if s.linkToShow() && v.pages.cfg.Mandates != nil {
@@ -146,13 +147,21 @@ func (v *visit) offers(s shownPayer) (out []offer) {
 		case s.Waits:
 			o.Label = "Fetch the signing link"
 		}
-		if o.Primary {
-			out = append([]offer{o}, out...)
-		} else {
-			out = append(out, o)
-		}
+		out = append(out, o)
 	}
+	slices.SortStableFunc(out, func(a, b offer) int { return cmp.Compare(a.place(), b.place()) })
 	return out
+}
+
+// place orders the buttons below a payer's findings: the next step first, and those that cannot be undone last.
+func (o offer) place() int {
+	switch {
+	case o.Primary:
+		return 0
+	case o.Danger:
+		return 2
+	}
+	return 1
 }
 
 // offersAlready reports whether a way out or an undo offers an act.
