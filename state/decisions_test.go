@@ -121,7 +121,7 @@ func TestADecisionIsNotStoredOverWhatAReadHasShownSince(t *testing.T) {
 		"another value": func(tx *Tx, p Payer) error { return tx.SetShown(p, false) },
 		"an older value": func(tx *Tx, p Payer) error {
 			values := customer("c1", "Old")
-			return tx.saveHeld(&Known{Payer: p}, HeldValues{Instead: true, Values: &values})
+			return tx.saveHeld(&Known{Payer: p}, SubjectValues{Instead: true, Values: &values})
 		},
 		"a doubled key": func(tx *Tx, p Payer) error {
 			_, err := tx.SaveRemote(connector.RemoteCustomer{ID: "b2", Name: "Other",

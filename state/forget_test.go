@@ -161,7 +161,7 @@ func TestForgetErasesAllOfOnePayerAndNothingOfAnother(t *testing.T) {
 		}
 	}
 	for _, text := range []string{canaryName, canaryEmail, canaryLink, canaryReason, canaryBank, canaryForeign} {
-		held, err := d.Held(t.Context(), RecordID{acme, "c000"})
+		held, err := d.SubjectData(t.Context(), RecordID{acme, "c000"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -302,7 +302,7 @@ func TestNothingPersonalIsKeptOfAForgottenPayersCustomer(t *testing.T) {
 			t.Errorf("%s: %d, want %d", query, n, want)
 		}
 	}
-	if held, err := d.Held(t.Context(), RecordID{acme, "c000"}); err != nil || string(held.Record.Data) != "{}" {
+	if held, err := d.SubjectData(t.Context(), RecordID{acme, "c000"}); err != nil || string(held.Record.Data) != "{}" {
 		t.Errorf("of the record is kept %s, %v", held.Record.Data, err)
 	}
 	if err := d.Integrity(t.Context()); err != nil {
@@ -472,7 +472,7 @@ func TestWhoWasForgottenIsKnownAgain(t *testing.T) {
 		d.do(func(tx *Tx) error { return tx.Bar(acme, id, how) })
 	}
 	d.do(func(tx *Tx) error { return tx.SavePage(run, acme, []connector.Record{personalRecord("n1")}) })
-	if held, err := d.Held(t.Context(), RecordID{acme, "n1"}); err != nil || string(held.Record.Data) != "{}" {
+	if held, err := d.SubjectData(t.Context(), RecordID{acme, "n1"}); err != nil || string(held.Record.Data) != "{}" {
 		t.Errorf("of n1 is kept %s, %v", held.Record.Data, err)
 	}
 	if err := d.Unforget(t.Context(), RecordID{acme, "n1"},

@@ -45,8 +45,8 @@ func (l *Ledger) boxRead(p Payer, differs []connector.FieldChange) (box []byte, 
 	return box, digest, err
 }
 
-// HeldValues are what a read or a list showed of our values on a payer's customer.
-type HeldValues struct {
+// SubjectValues are what a read or a list showed of our values on a payer's customer.
+type SubjectValues struct {
 	Applied bool                    // it shows the applied values
 	Instead bool                    // it shows the values of another update, which may have arrived late
 	Values  *connector.Customer     // those of the two that it shows, with the service's ids of the contacts
@@ -55,7 +55,7 @@ type HeldValues struct {
 
 // saveHeld stores what an observation shows of our values on a customer. When it is news, the next plan looks at the
 // record. The ids of contacts are no news, and a list shows none.
-func (tx *Tx) saveHeld(k *Known, h HeldValues) error {
+func (tx *Tx) saveHeld(k *Known, h SubjectValues) error {
 	p := k.Payer
 	box, digest, err := tx.l.boxRead(p, h.Differs)
 	if err != nil {

@@ -54,7 +54,7 @@ func TestWhatACustomerWasReadToHoldIsKeptUntilItIsNewsNoMore(t *testing.T) {
 	if !bytes.Equal(kept, one[[]byte](t, d.Ledger, box)) { // sealed again, it would be another one
 		t.Error("a read that shows the same was written")
 	}
-	if h, err := d.Held(t.Context(), RecordID{acme, "c1"}); err != nil || h.Payer.Read == nil ||
+	if h, err := d.SubjectData(t.Context(), RecordID{acme, "c1"}); err != nil || h.Payer.Read == nil ||
 		len(h.Payer.Read.Differs) != 1 {
 		t.Errorf("the payer's export holds %+v, %v", h.Payer, err)
 	}

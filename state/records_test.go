@@ -252,7 +252,7 @@ func TestARecordThatAPageShowsSeveralTimesIsAsItIsShownLast(t *testing.T) {
 	d.save(run, acme, record("c2", "Two"), record("c1", "Other"), record("c2", "Three"), record("c1", "One"),
 		record("c2", "Four"))
 	for id, name := range map[string]string{"c1": "One", "c2": "Four"} {
-		held, err := d.Held(t.Context(), RecordID{acme, id})
+		held, err := d.SubjectData(t.Context(), RecordID{acme, id})
 		if err != nil {
 			t.Fatal(err)
 		}

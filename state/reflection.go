@@ -15,8 +15,8 @@ type Reflection struct {
 	Young     bool             // the new customer may come to show the key
 	Conflict  connector.Reason // why the customer may not be the payer's; "" for nothing
 
-	Held      *HeldValues // what it shows of our values; nil for nothing
-	Financial string      // its financial status; "" for none
+	Held      *SubjectValues // what it shows of our values; nil for nothing
+	Financial string         // its financial status; "" for none
 
 	Mandate  *connector.Mandate // the one to store; nil for none
 	Changed  bool               // it has another status, or is another one

@@ -244,17 +244,17 @@ func TestWhatIsHeldAboutAPayerNamesItsLetters(t *testing.T) {
 		_, err := tx.NoteHandover("m1", d.Now().AddDate(0, 0, 1), "ada")
 		return err
 	})
-	held, err := d.Held(t.Context(), RecordID{acme, "c1"})
+	held, err := d.SubjectData(t.Context(), RecordID{acme, "c1"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	now := stamp(d.Now()).(string)
-	want := []HeldLetter{{"m1", "invitation", "en", "sent", now, ""},
+	want := []SubjectLetter{{"m1", "invitation", "en", "sent", now, ""},
 		{"m1", "handed over", "", "sent", d.Now().AddDate(0, 0, 1).Format(time.DateOnly), "ada"}}
 	if diff := cmp.Diff(want, held.Letters); diff != "" {
 		t.Errorf("letters (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]HeldStop{{StopPerson, "asked by telephone", "ada", now, ""}}, held.Stops); diff != "" {
+	if diff := cmp.Diff([]SubjectLetterStop{{StopPerson, "asked by telephone", "ada", now, ""}}, held.Stops); diff != "" {
 		t.Errorf("stops (-want +got):\n%s", diff)
 	}
 }

@@ -68,7 +68,7 @@ func TestAWriteIsFrozenSentAndNoted(t *testing.T) {
 	if diff := cmp.Diff(WritebackField{Earlier: text("cash"), Holds: text("debit")}, got); diff != "" || err != nil {
 		t.Errorf("the field (-want +got):\n%s%v", diff, err)
 	}
-	held, err := d.Held(t.Context(), field)
+	held, err := d.SubjectData(t.Context(), field)
 	if err != nil || held.WrittenBack == nil || held.WrittenBack.Says != connector.StandingActive ||
 		*held.WrittenBack.Holds != "debit" {
 		t.Errorf("held about the payer: %+v, %v", held.WrittenBack, err)

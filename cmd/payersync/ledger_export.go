@@ -61,7 +61,7 @@ type payerExport struct {
 }
 
 func (a *app) exportPayer(ctx context.Context, s *session.Session, id state.RecordID, file string) (err error) {
-	held, err := s.Ledger.Held(ctx, id)
+	held, err := s.Ledger.SubjectData(ctx, id)
 	if err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ func ForgetOf(ctx context.Context, ledger *state.Ledger, id state.RecordID) (For
 		r.SaidBefore = r.Forgotten
 		return r, err
 	}
-	held, err := ledger.Held(ctx, id)
+	held, err := ledger.SubjectData(ctx, id)
 	if err != nil {
 		return r, err
 	}

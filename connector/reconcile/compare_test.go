@@ -28,7 +28,7 @@ func knownOf(sourceID, billingID string) *state.Known {
 func TestWhatFollowsFromAnObservation(t *testing.T) {
 	t.Parallel()
 	type news = state.Reflection
-	held, other := &state.HeldValues{Applied: true}, &state.HeldValues{}
+	held, other := &state.SubjectValues{Applied: true}, &state.SubjectValues{}
 	mandate := func(status connector.MandateStatus) *connector.Mandate {
 		return &connector.Mandate{ID: "m1", CustomerID: "c1", Status: status}
 	}
@@ -90,7 +90,7 @@ func TestWhatFollowsFromAnObservation(t *testing.T) {
 			reconcile.Seen{Ours: true, Drifted: true}},
 		"another name of an update with an unknown end": {[]func(*state.Known){otherName,
 			func(k *state.Known) { c := sent("A1"); c.Name = "Southwind"; k.Sent = []connector.Customer{c} }},
-			news{Held: &state.HeldValues{Instead: true}}, reconcile.Seen{Ours: true, Drifted: true}},
+			news{Held: &state.SubjectValues{Instead: true}}, reconcile.Seen{Ours: true, Drifted: true}},
 		"another name in a list is read again": {[]func(*state.Known){otherName, list}, news{Otherwise: true},
 			reconcile.Seen{Ours: true, Otherwise: true}},
 		"somebody else with the key in a list": {[]func(*state.Known){list,
@@ -126,7 +126,7 @@ func TestWhatFollowsFromAnObservation(t *testing.T) {
 				given(k)
 			}
 			got, seen := reconcile.Compare(k)
-			if diff := cmp.Diff(tt.news, got, cmpopts.IgnoreFields(state.HeldValues{}, "Values", "Differs"),
+			if diff := cmp.Diff(tt.news, got, cmpopts.IgnoreFields(state.SubjectValues{}, "Values", "Differs"),
 				cmp.AllowUnexported(connector.Secret{})); diff != "" {
 				t.Errorf("the news (-want +got):\n%s", diff)
 			}

@@ -18,11 +18,11 @@ func KeepRead(tx *state.Tx, p state.Payer, sent connector.Customer, c connector.
 
 // compareHeld compares our values with the customer's: those applied last, those of another update with an unknown time
 // of effect, or neither. A list may be incomplete.
-func compareHeld(k *state.Known, applied bool) *state.HeldValues {
+func compareHeld(k *state.Known, applied bool) *state.SubjectValues {
 	if k.List != nil && !applied {
 		return nil
 	}
-	held, values := &state.HeldValues{Applied: applied}, k.Applied
+	held, values := &state.SubjectValues{Applied: applied}, k.Applied
 	if values == nil {
 		return held
 	}

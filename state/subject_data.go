@@ -18,36 +18,36 @@ type SubjectData struct {
 	Connection string          `json:"connection"`
 	SourceID   string          `json:"source_id"`
 	Forgotten  bool            `json:"forgotten"` // nothing but ids, statuses and times is kept
-	Record     HeldRecord      `json:"record"`
+	Record     SubjectRecord   `json:"record"`
 	Label      connector.Label `json:"label"`
 
-	Payer      *HeldPayer     `json:"payer"` // null while the record never was a payer
-	Attention  []AttentionRow `json:"attention"`
-	Changes    []HeldChange   `json:"changes"`
-	Requests   []HeldRequest  `json:"requests"`
-	Mandates   []HeldMandate  `json:"mandates"`
-	Letters    []HeldLetter   `json:"letters"` // to the payer, and what others sent
-	Stops      []HeldStop     `json:"letter_stops"`
-	Deliveries []HeldDelivery `json:"deliveries"`
-	Index      []HeldCustomer `json:"index"`        // what is known of its customers, to tell them from others
-	Words      []HeldWord     `json:"words"`        // people's decisions on the owner of the customer
-	Hashes     int            `json:"keyed_hashes"` // by which it is compared with others
-	Audit      []HeldEntry    `json:"audit"`
-	LeftOut    []string       `json:"left_out"`
+	Payer      *SubjectPayer       `json:"payer"` // null while the record never was a payer
+	Attention  []AttentionRow      `json:"attention"`
+	Changes    []SubjectChange     `json:"changes"`
+	Requests   []SubjectRequest    `json:"requests"`
+	Mandates   []SubjectMandate    `json:"mandates"`
+	Letters    []SubjectLetter     `json:"letters"` // to the payer, and what others sent
+	Stops      []SubjectLetterStop `json:"letter_stops"`
+	Deliveries []SubjectDelivery   `json:"deliveries"`
+	Index      []SubjectCustomer   `json:"index"`        // what is known of its customers, to tell them from others
+	Words      []SubjectDecision   `json:"words"`        // people's decisions on the owner of the customer
+	Hashes     int                 `json:"keyed_hashes"` // by which it is compared with others
+	Audit      []SubjectLogEntry   `json:"audit"`
+	LeftOut    []string            `json:"left_out"`
 
-	WrittenBack *HeldField `json:"written_back,omitempty"` // into the books
+	WrittenBack *SubjectField `json:"written_back,omitempty"` // into the books
 }
 
-// HeldRecord is the record as it was read last.
-type HeldRecord struct {
+// SubjectRecord is the record as it was read last.
+type SubjectRecord struct {
 	State     connector.RecordState `json:"state"`
 	UpdatedAt time.Time             `json:"updated_at,omitzero"` // in its own system
 	Origin    string                `json:"origin,omitempty"`
 	Data      json.RawMessage       `json:"data"`
 }
 
-// HeldPayer is how the record relates to the billing service.
-type HeldPayer struct {
+// SubjectPayer is how the record relates to the billing service.
+type SubjectPayer struct {
 	Key       string               `json:"key"`
 	BillingID string               `json:"billing_id,omitempty"`
 	Applied   *connector.Customer  `json:"applied"` // what its customer holds of us
@@ -55,29 +55,29 @@ type HeldPayer struct {
 	Read      *Read                `json:"read"` // what it was last read to hold otherwise
 }
 
-// HeldChange is one change with its intended content, and the customer before.
-type HeldChange struct {
+// SubjectChange is one change with its intended content, and the customer before.
+type SubjectChange struct {
 	PastChange
 	Wanted *connector.Customer `json:"wanted,omitempty"`
 	Sent   string              `json:"sent,omitempty"`   // the very bytes
 	Before string              `json:"before,omitempty"` // the customer as it was read
 }
 
-// HeldRequest is one time that something was sent for the payer.
-type HeldRequest struct {
+// SubjectRequest is one time that something was sent for the payer.
+type SubjectRequest struct {
 	SentAt string `json:"sent_at"`
 	Action string `json:"action"`
 	Ended  string `json:"ended,omitempty"`
 }
 
-// HeldMandate is a mandate with how its status moved.
-type HeldMandate struct {
+// SubjectMandate is a mandate with how its status moved.
+type SubjectMandate struct {
 	MandateRow
 	History []HistoryRow `json:"history"`
 }
 
-// HeldLetter is a letter to the payer, or that somebody else sent one.
-type HeldLetter struct {
+// SubjectLetter is a letter to the payer, or that somebody else sent one.
+type SubjectLetter struct {
 	MandateID string `json:"mandate_id"`
 	Kind      string `json:"kind"` // which template, or "handed over"
 	Language  string `json:"language,omitempty"`
@@ -86,8 +86,8 @@ type HeldLetter struct {
 	Actor     string `json:"actor,omitempty"`
 }
 
-// HeldStop is a stop of letters to the payer.
-type HeldStop struct {
+// SubjectLetterStop is a stop of letters to the payer.
+type SubjectLetterStop struct {
 	Why     string `json:"why"`
 	Note    string `json:"note,omitempty"`
 	Actor   string `json:"actor"`
@@ -95,37 +95,37 @@ type HeldStop struct {
 	EndedAt string `json:"ended_at,omitempty"`
 }
 
-// HeldDelivery is a webhook about the payer.
-type HeldDelivery struct {
+// SubjectDelivery is a webhook about the payer.
+type SubjectDelivery struct {
 	InboxRow
 	Body string `json:"body,omitempty"`
 }
 
-// HeldCustomer is a customer as the index of the service's customers has it.
-type HeldCustomer struct {
+// SubjectCustomer is a customer as the index of the service's customers has it.
+type SubjectCustomer struct {
 	BillingID    string          `json:"billing_id"`
 	ExternalData json.RawMessage `json:"external_data"`
 	SeenAt       string          `json:"seen_at"`
 	Financial
 }
 
-// HeldWord is a person's decision about the record and a customer.
-type HeldWord struct {
+// SubjectDecision is a person's decision about the record and a customer.
+type SubjectDecision struct {
 	BillingID string `json:"billing_id"`
 	Word      string `json:"word"`
 	SaidAt    string `json:"said_at"`
 }
 
-// HeldEntry is a person's act on the payer.
-type HeldEntry struct {
+// SubjectLogEntry is a person's act on the payer.
+type SubjectLogEntry struct {
 	At     string `json:"at"`
 	Actor  string `json:"actor"`
 	Action string `json:"action"`
 	Reason string `json:"reason,omitempty"`
 }
 
-// HeldField is the known state of the status field in the accounting system.
-type HeldField struct {
+// SubjectField is the known state of the status field in the accounting system.
+type SubjectField struct {
 	Says connector.Standing `json:"says"`
 	At   string             `json:"since,omitempty"`
 	WritebackField
@@ -140,7 +140,7 @@ const (
 
 // Held returns everything that the ledger holds about a record's payer; ErrNoRecord when
 // there is no such record.
-func (l *Ledger) Held(ctx context.Context, id RecordID) (SubjectData, error) {
+func (l *Ledger) SubjectData(ctx context.Context, id RecordID) (SubjectData, error) {
 	h := SubjectData{Connection: id.Connection, SourceID: id.SourceID, LeftOut: []string{}}
 	var box []byte
 	var how Forgotten
@@ -156,7 +156,7 @@ func (l *Ledger) Held(ctx context.Context, id RecordID) (SubjectData, error) {
 	if err != nil {
 		return h, err
 	}
-	h.Record = HeldRecord{record.State, record.UpdatedAt, record.Origin, record.Data}
+	h.Record = SubjectRecord{record.State, record.UpdatedAt, record.Origin, record.Data}
 	if h.Forgotten = how != ForgottenNot; h.Forgotten {
 		h.Record.State = RecordForgotten
 	}
@@ -168,8 +168,8 @@ func (l *Ledger) Held(ctx context.Context, id RecordID) (SubjectData, error) {
 	if h.Attention, err = l.AttentionOf(ctx, id.Connection, id.SourceID); err != nil {
 		return h, err
 	}
-	for _, part := range []func(context.Context, RecordID, *SubjectData) error{l.heldPayer, l.heldChanges, l.heldMandates,
-		l.heldLetters, l.heldDeliveries, l.heldIndex, l.heldEntries, l.heldField} {
+	for _, part := range []func(context.Context, RecordID, *SubjectData) error{l.subjectPayer, l.subjectChanges, l.subjectMandates,
+		l.subjectLetters, l.subjectDeliveries, l.subjectCustomers, l.subjectLogEntries, l.subjectField} {
 		if err := part(ctx, id, &h); err != nil {
 			return h, fmt.Errorf("gather the personal data of record %s: %w", id.SourceID, err)
 		}
@@ -177,7 +177,7 @@ func (l *Ledger) Held(ctx context.Context, id RecordID) (SubjectData, error) {
 	return h, nil
 }
 
-func (l *Ledger) heldPayer(ctx context.Context, id RecordID, h *SubjectData) error {
+func (l *Ledger) subjectPayer(ctx context.Context, id RecordID, h *SubjectData) error {
 	p, err := l.Payer(ctx, id.Connection, id.SourceID)
 	if errors.Is(err, ErrNoPayer) {
 		return nil
@@ -185,7 +185,7 @@ func (l *Ledger) heldPayer(ctx context.Context, id RecordID, h *SubjectData) err
 	if err != nil {
 		return err
 	}
-	h.Payer = &HeldPayer{Key: p.Key.String(), BillingID: p.BillingID, Applied: p.Applied,
+	h.Payer = &SubjectPayer{Key: p.Key.String(), BillingID: p.BillingID, Applied: p.Applied,
 		Accepted: append([]connector.Accepted{}, p.Accepted...)}
 	if h.Payer.Read, err = l.LastRead(ctx, p); err != nil {
 		return err
@@ -197,8 +197,8 @@ func (l *Ledger) heldPayer(ctx context.Context, id RecordID, h *SubjectData) err
 	return err
 }
 
-func (l *Ledger) heldField(ctx context.Context, id RecordID, h *SubjectData) error {
-	var f HeldField
+func (l *Ledger) subjectField(ctx context.Context, id RecordID, h *SubjectData) error {
+	var f SubjectField
 	var setup string
 	err := l.queryRow(ctx, "SELECT setup, applied, coalesce(applied_at, '') FROM writebacks WHERE connection = ? AND source_id = ?", id.Connection, id.SourceID).Scan(&setup, &f.Says, &f.At)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -211,7 +211,7 @@ func (l *Ledger) heldField(ctx context.Context, id RecordID, h *SubjectData) err
 	return err
 }
 
-func (l *Ledger) heldChanges(ctx context.Context, id RecordID, h *SubjectData) error {
+func (l *Ledger) subjectChanges(ctx context.Context, id RecordID, h *SubjectData) error {
 	past, err := l.ChangesOf(ctx, id.Connection, id.SourceID)
 	if err != nil {
 		return err
@@ -221,7 +221,7 @@ func (l *Ledger) heldChanges(ctx context.Context, id RecordID, h *SubjectData) e
 		id.Connection, id.SourceID).Scan(&parted); err != nil {
 		return err
 	}
-	h.Changes = make([]HeldChange, len(past))
+	h.Changes = make([]SubjectChange, len(past))
 	others := false
 	for i, c := range past {
 		h.Changes[i].PastChange = c
@@ -251,28 +251,30 @@ func (l *Ledger) heldChanges(ctx context.Context, id RecordID, h *SubjectData) e
 	h.Requests, err = list(ctx, l,
 		"SELECT sent_at, action, ended FROM attempts WHERE connection = ? AND source_id = ? ORDER BY attempt_id",
 		[]any{id.Connection, id.SourceID},
-		func(r *HeldRequest) []any { return []any{&r.SentAt, &r.Action, &r.Ended} })
+		func(r *SubjectRequest) []any { return []any{&r.SentAt, &r.Action, &r.Ended} })
 	return err
 }
 
-// heldLetters adds the letters to the payer. It omits their text, which holds the signing link.
-func (l *Ledger) heldLetters(ctx context.Context, id RecordID, h *SubjectData) (err error) {
+// subjectLetters adds the letters to the payer. It omits their text, which holds the signing link.
+func (l *Ledger) subjectLetters(ctx context.Context, id RecordID, h *SubjectData) (err error) {
 	h.Letters, err = list(ctx, l,
 		`SELECT mandate_id, kind, language, state, coalesce(ended_at, frozen_at) AS at, '' FROM letters WHERE connection = ?1 AND source_id = ?2
 		UNION ALL SELECT o.mandate_id, 'handed over', '', 'sent', o.sent_on, o.actor FROM handovers o JOIN mandates m ON m.mandate_id = o.mandate_id WHERE m.billing_id IN `+customersOf+" ORDER BY at, mandate_id",
 		[]any{id.Connection, id.SourceID},
-		func(r *HeldLetter) []any { return []any{&r.MandateID, &r.Kind, &r.Language, &r.State, &r.At, &r.Actor} })
+		func(r *SubjectLetter) []any {
+			return []any{&r.MandateID, &r.Kind, &r.Language, &r.State, &r.At, &r.Actor}
+		})
 	if err != nil {
 		return err
 	}
 	h.Stops, err = list(ctx, l,
 		"SELECT why, note, actor, since, coalesce(ended_at, '') FROM letter_stops WHERE scope = 'payer' AND connection = ?1 AND source_id = ?2 ORDER BY stop_id",
 		[]any{id.Connection, id.SourceID},
-		func(r *HeldStop) []any { return []any{&r.Why, &r.Note, &r.Actor, &r.Since, &r.EndedAt} })
+		func(r *SubjectLetterStop) []any { return []any{&r.Why, &r.Note, &r.Actor, &r.Since, &r.EndedAt} })
 	return err
 }
 
-func (l *Ledger) heldMandates(ctx context.Context, id RecordID, h *SubjectData) error {
+func (l *Ledger) subjectMandates(ctx context.Context, id RecordID, h *SubjectData) error {
 	type row struct {
 		MandateRow
 		link, failure bool
@@ -283,7 +285,7 @@ func (l *Ledger) heldMandates(ctx context.Context, id RecordID, h *SubjectData) 
 	if err != nil {
 		return err
 	}
-	h.Mandates = []HeldMandate{}
+	h.Mandates = []SubjectMandate{}
 	link, failure := false, false
 	for _, r := range rows {
 		link, failure = link || r.link, failure || r.failure
@@ -291,7 +293,7 @@ func (l *Ledger) heldMandates(ctx context.Context, id RecordID, h *SubjectData) 
 		if err != nil {
 			return err
 		}
-		m := HeldMandate{MandateRow: r.MandateRow, History: []HistoryRow{}}
+		m := SubjectMandate{MandateRow: r.MandateRow, History: []HistoryRow{}}
 		m.History = append(m.History,
 			connector.Filter(all, func(moved HistoryRow) bool { return moved.MandateID == r.MandateID })...)
 		h.Mandates = append(h.Mandates, m)
@@ -307,7 +309,7 @@ func (l *Ledger) heldMandates(ctx context.Context, id RecordID, h *SubjectData) 
 	return nil
 }
 
-func (l *Ledger) heldDeliveries(ctx context.Context, id RecordID, h *SubjectData) error {
+func (l *Ledger) subjectDeliveries(ctx context.Context, id RecordID, h *SubjectData) error {
 	type row struct {
 		InboxRow
 		box []byte
@@ -318,7 +320,7 @@ func (l *Ledger) heldDeliveries(ctx context.Context, id RecordID, h *SubjectData
 	if err != nil {
 		return err
 	}
-	h.Deliveries = make([]HeldDelivery, len(rows))
+	h.Deliveries = make([]SubjectDelivery, len(rows))
 	for i, r := range rows {
 		h.Deliveries[i].InboxRow = r.InboxRow
 		if len(r.box) == 0 {
@@ -333,21 +335,21 @@ func (l *Ledger) heldDeliveries(ctx context.Context, id RecordID, h *SubjectData
 	return nil
 }
 
-func (l *Ledger) heldIndex(ctx context.Context, id RecordID, h *SubjectData) (err error) {
+func (l *Ledger) subjectCustomers(ctx context.Context, id RecordID, h *SubjectData) (err error) {
 	type row struct {
-		HeldCustomer
+		SubjectCustomer
 		pairs string
 	}
 	rows, err := list(ctx, l, `SELECT c.billing_id, c.key_values, `+lastRead+`
 		FROM remote_customers c WHERE c.billing_id IN `+customersOf+" ORDER BY c.billing_id",
 		[]any{id.Connection, id.SourceID},
-		func(r *row) []any { return []any{&r.BillingID, &r.pairs, &r.HeldCustomer.SeenAt} })
+		func(r *row) []any { return []any{&r.BillingID, &r.pairs, &r.SubjectCustomer.SeenAt} })
 	if err != nil {
 		return err
 	}
-	h.Index = make([]HeldCustomer, len(rows))
+	h.Index = make([]SubjectCustomer, len(rows))
 	for i, r := range rows {
-		h.Index[i] = r.HeldCustomer
+		h.Index[i] = r.SubjectCustomer
 		h.Index[i].ExternalData = json.RawMessage(r.pairs)
 		if h.Index[i].Financial, err = l.Financial(ctx, r.BillingID); err != nil {
 			return err
@@ -356,18 +358,18 @@ func (l *Ledger) heldIndex(ctx context.Context, id RecordID, h *SubjectData) (er
 	h.Words, err = list(ctx, l,
 		"SELECT billing_id, word, said_at FROM words WHERE connection = ? AND source_id = ? ORDER BY said_at",
 		[]any{id.Connection, id.SourceID},
-		func(w *HeldWord) []any { return []any{&w.BillingID, &w.Word, &w.SaidAt} })
+		func(w *SubjectDecision) []any { return []any{&w.BillingID, &w.Word, &w.SaidAt} })
 	return err
 }
 
-// heldEntries adds the acts of people: an entry names the record, its customer, or a mandate, as
+// subjectLogEntries adds the acts of people: an entry names the record, its customer, or a mandate, as
 // one word of its subject.
-func (l *Ledger) heldEntries(ctx context.Context, id RecordID, h *SubjectData) (err error) {
+func (l *Ledger) subjectLogEntries(ctx context.Context, id RecordID, h *SubjectData) (err error) {
 	h.Audit, err = list(ctx, l, `SELECT at, actor, action, reason FROM audit WHERE EXISTS (
 		SELECT 1 FROM (SELECT ?2 AS name UNION SELECT ?1 || '/' || ?2 UNION SELECT billing_id FROM `+customersOf+` of
 		  UNION SELECT mandate_id FROM mandates WHERE billing_id IN `+customersOf+`) n
 		WHERE n.name <> '' AND instr(' ' || replace(subject, '/', ' ') || ' ', ' ' || replace(n.name, '/', ' ') || ' ') > 0) ORDER BY seq`,
-		[]any{id.Connection, id.SourceID}, func(e *HeldEntry) []any { return []any{&e.At, &e.Actor, &e.Action, &e.Reason} })
+		[]any{id.Connection, id.SourceID}, func(e *SubjectLogEntry) []any { return []any{&e.At, &e.Actor, &e.Action, &e.Reason} })
 	return err
 }
 
