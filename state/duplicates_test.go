@@ -50,7 +50,7 @@ func (d *desk) doubles() (out []string) {
 func TestASecondCustomerIsToldUntilItIsSettled(t *testing.T) {
 	t.Parallel()
 	reject := func(record, customer string) func(*Tx) error {
-		return func(tx *Tx) error { _, err := tx.SaveWord(acme, record, customer, WordReject); return err }
+		return func(tx *Tx) error { _, err := tx.SavePairDecision(acme, record, customer, WordReject); return err }
 	}
 	free, linked := []string{"c0 b9"}, []string{"c0 b1", "c1 b0"}
 	for name, test := range map[string]struct {
@@ -107,19 +107,19 @@ func TestThatTheyAreTwoPayersCanBeTakenBack(t *testing.T) {
 	t.Parallel()
 	d := twice(t, [2]string{"b0", "b9"})
 	d.do(func(tx *Tx) error {
-		_, err := tx.SaveWord(acme, "c0", "b9", WordReject)
-		_, other := tx.SaveWord(acme, "c0", "b8", WordReject)
+		_, err := tx.SavePairDecision(acme, "c0", "b9", WordReject)
+		_, other := tx.SavePairDecision(acme, "c0", "b8", WordReject)
 		return errors.Join(err, other)
 	})
 	seconds, err := d.RejectedSeconds(t.Context(), RecordID{acme, "c0"})
 	if err != nil || !slices.Equal(seconds, []string{"b9"}) {
 		t.Fatalf("the word on %q can be taken back: %v", seconds, err)
 	}
-	if err := d.Do(t.Context(), func(tx *Tx) error { return tx.TakeWordBack(acme, "c0", "b8") }); !errors.Is(err,
+	if err := d.Do(t.Context(), func(tx *Tx) error { return tx.RevokePairDecision(acme, "c0", "b8") }); !errors.Is(err,
 		ErrLinkedAlready) {
 		t.Errorf("a word that decided on the link is taken back: %v", err)
 	}
-	d.do(func(tx *Tx) error { return tx.TakeWordBack(acme, "c0", "b9") })
+	d.do(func(tx *Tx) error { return tx.RevokePairDecision(acme, "c0", "b9") })
 	if got := d.doubles(); !slices.Equal(got, []string{"c0 b9"}) {
 		t.Errorf("%q is told", got)
 	}

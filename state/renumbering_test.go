@@ -49,7 +49,7 @@ func TestARecordAndThePayerThatItMayBeAreOneRenumbering(t *testing.T) {
 		t.Errorf("a record that is neither half has %v: %v", none, err)
 	}
 	told(0, 1)
-	d.do(func(tx *Tx) error { _, err := tx.SaveWord(acme, "k9007", "bk2007", WordReject); return err })
+	d.do(func(tx *Tx) error { _, err := tx.SavePairDecision(acme, "k9007", "bk2007", WordReject); return err })
 	if none, err := d.RenumberingsOf(t.Context(), RecordID{acme, "k2007"}); err != nil || len(none) > 0 {
 		t.Errorf("two that a person told apart are %v: %v", none, err)
 	}

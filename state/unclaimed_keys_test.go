@@ -51,7 +51,7 @@ func TestACustomerWithAnUnclaimedKeyIsFreeForOneConnectionAfterAWholeReading(t *
 	if accepted() != connector.ReasonOtherKey {
 		t.Errorf("a customer whose key may be a record's is not to be had for %q", accepted())
 	}
-	d.do(func(tx *Tx) error { return tx.TakeWordBack(acme, "c1", "b1") })
+	d.do(func(tx *Tx) error { return tx.RevokePairDecision(acme, "c1", "b1") })
 
 	expect("nothing is noted", acme, 0)
 	note(true, carried[0])
@@ -68,7 +68,7 @@ func TestACustomerWithAnUnclaimedKeyIsFreeForOneConnectionAfterAWholeReading(t *
 	if accepted() != connector.ReasonOtherKey {
 		t.Errorf("a customer whose key was noted after the word is not to be had for %q", accepted())
 	}
-	d.do(func(tx *Tx) error { return tx.TakeWordBack(acme, "c1", "b1") })
+	d.do(func(tx *Tx) error { return tx.RevokePairDecision(acme, "c1", "b1") })
 
 	note(false, carried...)
 	expect("half a reading adds nobody", acme, 1, "b1")

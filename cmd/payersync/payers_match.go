@@ -125,7 +125,7 @@ func (r *review) read(ctx context.Context) error {
 		r.records = append(r.records, match.Record{ID: u.SourceID, Want: u.Want})
 		r.keys[u.SourceID] = u.Key.Name
 	}
-	said, err := r.Ledger.Words(ctx, r.conn.Name)
+	said, err := r.Ledger.PairDecisions(ctx, r.conn.Name)
 	for _, w := range said {
 		r.words[pair{w.SourceID, w.BillingID}] = w.Word
 	}

@@ -253,7 +253,7 @@ func GroupsOf(ctx context.Context, ledger *state.Ledger, connections []string, c
 func decidedClaims(ctx context.Context, ledger *state.Ledger, connections []string) (claims map[string]int, err error) {
 	claims = map[string]int{}
 	for _, c := range connections {
-		words, err := ledger.Words(ctx, c)
+		words, err := ledger.PairDecisions(ctx, c)
 		if err != nil {
 			return nil, err
 		}
@@ -311,7 +311,7 @@ func (m *Matches) ReadAhead(next []Likeness) {
 
 // Link notes the decision to link a record to a customer, as Again has just read it. It sends nothing: the next run
 // links the customer, within its limits. In Link, Apart and SayAll, the first of two people to decide wins; the other
-// gets state.ErrSaidMeanwhile.
+// gets state.ErrDecidedMeanwhile.
 func (m *Matches) Link(ctx context.Context, id state.RecordID, h syncer.Holder, by syncer.Operator) error {
 	if by.Reason == "" {
 		return syncer.ErrReasonNeeded
@@ -338,7 +338,7 @@ func (m *Matches) Apart(ctx context.Context, id state.RecordID, customers []stri
 // sayUndecided is sayOfPairs for a person to whom the pairs were shown as undecided.
 func sayUndecided(tx *state.Tx, connection string, words []PairWord, by syncer.Operator) error {
 	for _, w := range words {
-		if err := tx.NotSaidOtherwise(connection, w.SourceID, w.BillingID, w.Says); err != nil {
+		if err := tx.CheckPairDecision(connection, w.SourceID, w.BillingID, w.Says); err != nil {
 			return &PairNotSaid{w, err}
 		}
 	}
@@ -375,7 +375,7 @@ type Pair struct {
 }
 
 // Left is a pair with a decision not undone, and the reason: state.ErrLinkedAlready (a change was sent since),
-// state.ErrUnderWay (a request is in flight), or state.ErrNoWord (no decision is left to undo).
+// state.ErrUnderWay (a request is in flight), or state.ErrNoPairDecision (no decision is left to undo).
 type Left struct {
 	Pair
 	Why error
@@ -389,11 +389,11 @@ func (m *Matches) TakeBack(ctx context.Context, pairs []Pair, by syncer.Operator
 		left, back = nil, nil
 		for _, p := range pairs {
 			if !m.shows(p.Connection) {
-				left = append(left, Left{p, state.ErrNoWord})
+				left = append(left, Left{p, state.ErrNoPairDecision})
 				continue
 			}
 			switch err := takeWordBack(tx, p, by); {
-			case errors.Is(err, state.ErrLinkedAlready), errors.Is(err, state.ErrUnderWay), errors.Is(err, state.ErrNoWord):
+			case errors.Is(err, state.ErrLinkedAlready), errors.Is(err, state.ErrUnderWay), errors.Is(err, state.ErrNoPairDecision):
 				left = append(left, Left{p, err})
 				continue
 			case err != nil:
@@ -411,7 +411,7 @@ func (m *Matches) TakeBack(ctx context.Context, pairs []Pair, by syncer.Operator
 
 // takeWordBack undoes the decision on one pair, with an entry in the audit log.
 func takeWordBack(tx *state.Tx, p Pair, by syncer.Operator) error {
-	if err := tx.TakeWordBack(p.Connection, p.SourceID, p.BillingID); err != nil {
+	if err := tx.RevokePairDecision(p.Connection, p.SourceID, p.BillingID); err != nil {
 		return err
 	}
 	return tx.Audit(state.Entry{Actor: by.Name, Action: "take match back", Subject: p.Connection + "/" +
@@ -421,8 +421,8 @@ func takeWordBack(tx *state.Tx, p Pair, by syncer.Operator) error {
 // NotHad reports whether an error means a customer is unavailable for a record, as opposed to unreadable.
 func NotHad(err error) bool {
 	for _, why := range []error{syncer.ErrCarriesAnother, syncer.ErrNoCustomer, syncer.ErrNotSent, state.ErrLinkedAlready,
-		state.ErrCustomerTaken, state.ErrAccepted, state.ErrUnderWay, state.ErrSaidMeanwhile, state.ErrNoRecord,
-		state.ErrNoWord} {
+		state.ErrCustomerTaken, state.ErrAccepted, state.ErrUnderWay, state.ErrDecidedMeanwhile, state.ErrNoRecord,
+		state.ErrNoPairDecision} {
 		if errors.Is(err, why) {
 			return true
 		}

@@ -442,7 +442,7 @@ func (w *witness) doubled(ctx context.Context) error {
 
 // spoken lists people's decisions on the record and customers.
 func (w *witness) spoken(ctx context.Context) error {
-	said, err := w.ledger.Words(ctx, w.id.Connection)
+	said, err := w.ledger.PairDecisions(ctx, w.id.Connection)
 	for _, s := range said {
 		if s.SourceID != w.id.SourceID {
 			continue

@@ -143,7 +143,7 @@ func (m *Moves) compare(ctx context.Context, p *MoveProposal, payers []syncer.Ol
 		p.keys[r.SourceID] = r.Key
 	}
 	p.rejected = map[[2]string]bool{}
-	said, err := m.Ledger.Words(ctx, p.New)
+	said, err := m.Ledger.PairDecisions(ctx, p.New)
 	if err != nil {
 		return err
 	}

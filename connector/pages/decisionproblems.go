@@ -34,7 +34,7 @@ func decisionProblem(err error) (sentence, next string) {
 		{state.ErrLinkedAlready, "The payer or the customer is linked already. Nothing was changed.", look},
 		{state.ErrUnderWay, "A request for this payer has no answer yet. Nothing was changed.",
 			"Try again in a quarter of an hour."},
-		{state.ErrNoWord, "This decision no longer applies. Nothing was changed.", look},
+		{state.ErrNoPairDecision, "This decision no longer applies. Nothing was changed.", look},
 		{syncer.ErrNoCustomer, "The billing service has no such customer. Nothing was changed.",
 			"Look up its id in the billing service."},
 		{syncer.ErrCarriesAnother, "The customer has another payer's number. Nothing was changed.",

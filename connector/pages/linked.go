@@ -21,18 +21,18 @@ type linkedRow struct {
 }
 
 // pairID names a pair in a form.
-func pairID(p state.Promise) string {
+func pairID(p state.PendingLink) string {
 	return strings.Join([]string{p.Connection, p.SourceID, p.BillingID}, "\x1f")
 }
 
 // linked lists the links not sent yet. The last group linked together is ticked, or the group of the time in the
 // address.
 func (v *visit) linked() error {
-	var after state.Promise
+	var after state.PendingLink
 	if p := strings.SplitN(v.filled("after"), "|", 3); len(p) == 3 {
-		after = state.Promise{At: p[0], RecordID: state.RecordID{Connection: p[1], SourceID: p[2]}}
+		after = state.PendingLink{At: p[0], RecordID: state.RecordID{Connection: p[1], SourceID: p[2]}}
 	}
-	some, err := v.ledger().Promises(v.Context(), after, mostTicked+1)
+	some, err := v.ledger().PendingLinks(v.Context(), after, mostTicked+1)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (v *visit) linked() error {
 		Count int
 		Pager pager
 	}{Pager: v.page(next)}
-	if content.Count, err = v.ledger().PromiseCount(v.Context()); err != nil {
+	if content.Count, err = v.ledger().PendingLinkCount(v.Context()); err != nil {
 		return err
 	}
 	for _, p := range some {
@@ -102,7 +102,7 @@ func takenBack(asked int, left []admin.Left) string {
 	gone := 0
 	for _, l := range left {
 		switch {
-		case errors.Is(l.Why, state.ErrNoWord):
+		case errors.Is(l.Why, state.ErrNoPairDecision):
 			gone++
 		case errors.Is(l.Why, state.ErrUnderWay):
 			underWay = append(underWay, l.SourceID)

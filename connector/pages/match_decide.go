@@ -109,13 +109,13 @@ func notDecided(err error) error {
 	switch {
 	case errors.Is(err, syncer.ErrCarriesAnother):
 		p.Sentence = "The customer now has another payer's number."
-	case errors.Is(err, state.ErrSaidMeanwhile):
+	case errors.Is(err, state.ErrDecidedMeanwhile):
 		p.Sentence = "Somebody else made another decision meanwhile. Their decision stands."
 	case errors.Is(err, state.ErrLinkedAlready), errors.Is(err, state.ErrCustomerTaken), errors.Is(err, state.ErrAccepted):
 		p.Sentence = "Somebody else linked the payer or the customer meanwhile."
 	case errors.Is(err, state.ErrUnderWay):
 		p.Sentence, p.Next = "A request for this payer has no answer yet.", "Try again in a quarter of an hour."
-	case errors.Is(err, state.ErrNoWord):
+	case errors.Is(err, state.ErrNoPairDecision):
 		p.Sentence = "It was already taken back, or already sent."
 	case admin.NotHad(err):
 		p.Sentence = "The payer or the customer has changed meanwhile."
@@ -153,7 +153,7 @@ func (v *visit) takeMatchBack(by operator) error {
 	parts := strings.Split(v.pages.logins.GetString(v.Context(), keyLastWord), "\x1f")
 	id := state.RecordID{Connection: v.PathValue("connection"), SourceID: idOf(v.PathValue("id"))}
 	if len(parts) != 3 || id != (state.RecordID{Connection: parts[0], SourceID: parts[1]}) {
-		return notDecided(state.ErrNoWord)
+		return notDecided(state.ErrNoPairDecision)
 	}
 	left, err := m.TakeBack(v.Context(), []admin.Pair{{RecordID: id, BillingID: parts[2]}}, by)
 	if err != nil {

@@ -200,7 +200,7 @@ func (v *visit) matches() error {
 	}{Total: len(all.Rows), Many: len(v.pages.cfg.Connections) > 1, May: v.User.Role.May(Operator), At: all.At}
 	if content.May {
 		content.Back = v.lastWords()
-		if content.Linked, err = v.ledger().PromiseCount(v.Context()); err != nil {
+		if content.Linked, err = v.ledger().PendingLinkCount(v.Context()); err != nil {
 			return err
 		}
 	}

@@ -320,11 +320,11 @@ func TestOfTwoWhoDecideOtherwiseOnAPairTheFirstHasIt(t *testing.T) {
 	if err := m.Apart(ctx, id, []string{customer}, bo); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Link(ctx, id, must(m.Again(ctx, id, customer))(t), anna); !errors.Is(err, state.ErrSaidMeanwhile) || !admin.NotHad(err) {
+	if err := m.Link(ctx, id, must(m.Again(ctx, id, customer))(t), anna); !errors.Is(err, state.ErrDecidedMeanwhile) || !admin.NotHad(err) {
 		t.Errorf("linked after they were kept apart: %v", err)
 	}
 	if err := m.SayAll(ctx, map[string][]admin.PairWord{sample: {{SourceID: id.SourceID, BillingID: customer,
-		Says: state.WordAccept}}}, anna); !errors.Is(err, state.ErrSaidMeanwhile) {
+		Says: state.WordAccept}}}, anna); !errors.Is(err, state.ErrDecidedMeanwhile) {
 		t.Errorf("linked in bulk after they were kept apart: %v", err)
 	}
 	id, customer = pair(0)
@@ -333,7 +333,7 @@ func TestOfTwoWhoDecideOtherwiseOnAPairTheFirstHasIt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := m.Apart(ctx, id, []string{customer}, bo); !errors.Is(err, state.ErrSaidMeanwhile) {
+	if err := m.Apart(ctx, id, []string{customer}, bo); !errors.Is(err, state.ErrDecidedMeanwhile) {
 		t.Errorf("kept apart after they were linked: %v", err)
 	}
 	if log := h.logged(50); strings.Count(log, "reject match") != 1 || strings.Count(log, "accept match") != 1 {

@@ -379,7 +379,7 @@ func (w *world) sayWho(p *process, b *books, payer state.Payer) error {
 	}
 	word := pick(w.minds, state.WordAccept, state.WordReject)
 	err = p.ledger.Do(context.Background(), func(tx *state.Tx) error {
-		_, err := tx.SaveWord(b.connection, payer.SourceID, who.BillingID, word)
+		_, err := tx.SavePairDecision(b.connection, payer.SourceID, who.BillingID, word)
 		return err
 	})
 	w.logf("%s is told to %s that %s is %s: %v", p.name, word, payer.SourceID, who.BillingID, err)

@@ -29,8 +29,8 @@ func (r *run) adopt(ctx context.Context, c state.Change) error {
 	if err != nil {
 		return err
 	}
-	if why := k.spentBy(shown); why != "" {
-		return r.spend(ctx, c, why)
+	if why := k.acceptedGone(shown); why != "" {
+		return r.holdAccepted(ctx, c, why)
 	}
 	k.judge(shown, c.Wanted)
 	next := protocol.Decide(k.facts)

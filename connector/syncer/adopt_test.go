@@ -33,7 +33,7 @@ func (w *world) plan() (syncer.Result, []state.Change) {
 func (w *world) accept(sourceID, billingID string) {
 	w.t.Helper()
 	if err := w.ledger.Do(w.t.Context(), func(tx *state.Tx) error {
-		_, err := tx.SaveWord("acme", sourceID, billingID, state.WordAccept)
+		_, err := tx.SavePairDecision("acme", sourceID, billingID, state.WordAccept)
 		return err
 	}); err != nil {
 		w.t.Fatal(err)

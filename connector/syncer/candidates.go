@@ -96,7 +96,7 @@ func candidatesOf(f match.Suggestion) (out []state.MatchCandidate) {
 func (s *Syncer) newMatching(ctx context.Context, conn Connection) (*matching, error) {
 	m := &matching{Syncer: s, conn: conn, decided: map[string]bool{}, rejected: map[[2]string]bool{},
 		keyNames: map[string]bool{conn.Mapping.KeyName(): true}}
-	said, err := s.Ledger.Words(ctx, conn.Name)
+	said, err := s.Ledger.PairDecisions(ctx, conn.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (s *Syncer) newMatching(ctx context.Context, conn Connection) (*matching, e
 			m.rejected[[2]string{w.SourceID, w.BillingID}] = true
 		}
 	}
-	if m.promised, err = s.Ledger.Promised(ctx); err != nil {
+	if m.promised, err = s.Ledger.PendingLinksByCustomer(ctx); err != nil {
 		return nil, err
 	}
 	if m.unclaimed, err = s.Ledger.UnclaimedKeys(ctx, conn.Name, conn.Mapping.KeyName()); err != nil {

@@ -231,11 +231,11 @@ func (r *run) decideNew(ctx context.Context, d state.Decision, s subject) (state
 		why := k.word.Why()
 		if seen != nil && (seen.missing || seen.customer.ID == k.facts.Holder) {
 			k.judge(*seen, owned)
-			why = cmp.Or(why, k.spentBy(*seen))
+			why = cmp.Or(why, k.acceptedGone(*seen))
 		}
 		if k.byWord && why != "" && k.word.Spent == "" && r.id != 0 { // a forecast notes nothing
 			if err := r.Ledger.Do(ctx,
-				func(tx *state.Tx) error { return tx.SpendWord(r.conn.Name, d.SourceID, k.word.BillingID, why) }); err != nil {
+				func(tx *state.Tx) error { return tx.AcceptedIsGone(r.conn.Name, d.SourceID, k.word.BillingID, why) }); err != nil {
 				return d, err
 			}
 			continue

@@ -93,7 +93,7 @@ func TestSecondCustomersAreToldEveryNightUntilEachIsSettled(t *testing.T) {
 	}
 
 	w.does(w.ledger.Do(t.Context(), func(tx *state.Tx) error {
-		_, err := tx.SaveWord("acme", "C0002", typo, state.WordReject)
+		_, err := tx.SavePairDecision("acme", "C0002", typo, state.WordReject)
 		return err
 	}))
 	w.finds(2)

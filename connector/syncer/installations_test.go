@@ -95,7 +95,7 @@ func (i *installation) says(t *rapid.T) error {
 		}
 		customer := all[rapid.IntRange(0, len(all)-1).Draw(t, "customer")].ID
 		return i.ledger.Do(ctx, func(tx *state.Tx) error {
-			_, err := tx.SaveWord("acme", id, customer, state.PairVerdict(what))
+			_, err := tx.SavePairDecision("acme", id, customer, state.PairVerdict(what))
 			return err
 		})
 	case "unlink":

@@ -47,7 +47,7 @@ func (r *run) gatherKey(ctx context.Context, sourceID string, key connector.Key,
 // gather adds the ledger's facts about other payers to those about a key.
 func (r *run) gather(ctx context.Context, sourceID string, want connector.Customer, k *keyKnown) error {
 	for _, gather := range []func(context.Context, string, *keyKnown) error{r.gatherRival, r.gatherSenders,
-		r.gatherHolders, r.gatherWord} {
+		r.gatherHolders, r.gatherPairDecision} {
 		if err := gather(ctx, sourceID, k); err != nil {
 			return err
 		}
@@ -169,10 +169,10 @@ func (r *run) gatherSenders(ctx context.Context, sourceID string, k *keyKnown) e
 	return nil
 }
 
-// gatherWord gathers a person's decision about the record's customer. The decision overrides the objections to a
+// gatherPairDecision gathers a person's decision about the record's customer. The decision overrides the objections to a
 // customer with the key. While no customer carries the key and no create of the payer is open, the chosen customer
 // counts as the holder: an unlinked customer while available, and afterwards another payer's.
-func (r *run) gatherWord(ctx context.Context, sourceID string, k *keyKnown) (err error) {
+func (r *run) gatherPairDecision(ctx context.Context, sourceID string, k *keyKnown) (err error) {
 	k.word, err = r.Ledger.Accepted(ctx, r.conn.Name, sourceID, k.key)
 	switch {
 	case err != nil || k.word.BillingID == "":
@@ -220,7 +220,7 @@ func (r *run) gatherAlike(ctx context.Context, sourceID string, want connector.C
 func (k keyKnown) because(reason connector.Reason) string {
 	switch {
 	case k.byWord && k.word.Why() != "" && reason == k.word.Why():
-		return wordSpent(k.word.BillingID, reason)
+		return acceptedGone(k.word.BillingID, reason)
 	case reason == connector.ReasonKeyShared && k.rival != "":
 		return fmt.Sprintf("The key %s is also used by record %s. Neither is sent.", k.key.Name, k.rival)
 	case reason == connector.ReasonKeyDoubled:

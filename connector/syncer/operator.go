@@ -316,10 +316,10 @@ func (s *Syncer) Accept(ctx context.Context, h Holder, by Operator) error {
 }
 
 // AcceptUndecided is Accept for an operator to whom the pair was shown as undecided. It fails with
-// state.ErrSaidMeanwhile if another person has decided since.
+// state.ErrDecidedMeanwhile if another person has decided since.
 func (s *Syncer) AcceptUndecided(ctx context.Context, h Holder, by Operator) error {
 	return s.sayAccepted(ctx, h, by, func(tx *state.Tx) error {
-		return tx.NotSaidOtherwise(h.Payer.Connection, h.Payer.SourceID, h.Customer, state.WordAccept)
+		return tx.CheckPairDecision(h.Payer.Connection, h.Payer.SourceID, h.Customer, state.WordAccept)
 	})
 }
 
@@ -337,9 +337,9 @@ func (s *Syncer) sayAccepted(ctx context.Context, h Holder, by Operator, may fun
 }
 
 // SayPair notes an operator's decision on a record and a customer, with an entry in the audit log, unless it was noted
-// before. After an acceptance, requests that were refused before may be sent again. It fails as state.Tx.SaveWord does.
+// before. After an acceptance, requests that were refused before may be sent again. It fails as state.Tx.SavePairDecision does.
 func SayPair(tx *state.Tx, id state.RecordID, customer string, says state.PairVerdict, by Operator) error {
-	news, err := tx.SaveWord(id.Connection, id.SourceID, customer, says)
+	news, err := tx.SavePairDecision(id.Connection, id.SourceID, customer, says)
 	if err == nil && news && says == state.WordAccept {
 		_, err = tx.RetryRecord(id.Connection, id.SourceID)
 	}

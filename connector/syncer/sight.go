@@ -62,9 +62,9 @@ func (r *run) judgeUnseen(ctx context.Context, k *keyKnown, want connector.Custo
 	return nil
 }
 
-// spentBy returns the reason against adopting the customer chosen by a person, according to a read; "" if there is
+// acceptedGone returns the reason against adopting the customer chosen by a person, according to a read; "" if there is
 // none, or no customer was chosen.
-func (k *keyKnown) spentBy(s sight) connector.Reason {
+func (k *keyKnown) acceptedGone(s sight) connector.Reason {
 	carried := connector.KeyIn(s.customer.ExternalData, k.key.Name)
 	switch {
 	case !k.byWord || k.word.Why() != "":

@@ -167,7 +167,7 @@ func (r *run) sendRelease(ctx context.Context, c state.Change, f protocol.Facts,
 func (r *run) letGo(ctx context.Context, c state.Change, f protocol.Facts) error {
 	detail := ""
 	if f.Record.Standing == protocol.Included || f.Record.Standing == protocol.Unfit {
-		detail = wordSpent(c.Payer.BillingID, connector.ReasonUnlinked)
+		detail = acceptedGone(c.Payer.BillingID, connector.ReasonUnlinked)
 	}
 	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
 		return errors.Join(tx.CloseWith(r.id, c, connector.ChangeDone, "", ""), tx.Unlink(c.Payer, detail))

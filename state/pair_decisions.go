@@ -38,20 +38,20 @@ var (
 	// ErrAccepted means that the customer is accepted for another record, or the record for
 	// a customer.
 	ErrAccepted = errors.New("the customer is accepted for another record")
-	// ErrNoWord means that there is no decision about a record and a customer to take back.
-	ErrNoWord = errors.New("nothing was said of the two that could be taken back")
-	// ErrSaidMeanwhile means that another person has meanwhile decided something new about a record
+	// ErrNoPairDecision means that there is no decision about a record and a customer to take back.
+	ErrNoPairDecision = errors.New("nothing was said of the two that could be taken back")
+	// ErrDecidedMeanwhile means that another person has meanwhile decided something new about a record
 	// or the pair.
-	ErrSaidMeanwhile = errors.New("somebody has decided otherwise meanwhile")
+	ErrDecidedMeanwhile = errors.New("somebody has decided otherwise meanwhile")
 	// ErrUnderWay means that a request of an earlier decision may still arrive.
 	ErrUnderWay = errors.New("a request for this record may still arrive; say it again in a quarter of an hour")
 )
 
-// SaveWord stores a person's decision about a record and a customer in place of the earlier one. A
+// SavePairDecision stores a person's decision about a record and a customer in place of the earlier one. A
 // decision that they are the same also replaces one about another customer. It reports false for a
 // repeated decision. The next plan looks at the record again. It fails with ErrNoRecord,
 // ErrLinkedAlready, ErrCustomerTaken, ErrAccepted or ErrUnderWay.
-func (tx *Tx) SaveWord(connection, sourceID, billingID string, word PairVerdict) (news bool, err error) {
+func (tx *Tx) SavePairDecision(connection, sourceID, billingID string, word PairVerdict) (news bool, err error) {
 	var known, taken, accepted, underWay bool
 	var before, linked sql.NullString
 	if err := tx.row([]any{&known, &before, &linked, &taken, &accepted, &underWay}, `SELECT
@@ -101,9 +101,9 @@ func (tx *Tx) SaveWord(connection, sourceID, billingID string, word PairVerdict)
 	return true, err
 }
 
-// NotSaidOtherwise fails with ErrSaidMeanwhile when a new decision about a record and a customer
+// CheckPairDecision fails with ErrDecidedMeanwhile when a new decision about a record and a customer
 // would undo another one. The person may not have seen the other decision.
-func (tx *Tx) NotSaidOtherwise(connection, sourceID, billingID string, word PairVerdict) error {
+func (tx *Tx) CheckPairDecision(connection, sourceID, billingID string, word PairVerdict) error {
 	var said bool
 	err := tx.row([]any{&said}, `SELECT EXISTS (SELECT 1 FROM words WHERE connection = ?1 AND source_id = ?2
 		AND (word = 'accept' OR billing_id = ?3) AND word <> 'spent' AND NOT (billing_id = ?3 AND word = ?4))`, connection,
@@ -112,15 +112,15 @@ func (tx *Tx) NotSaidOtherwise(connection, sourceID, billingID string, word Pair
 	case err != nil:
 		return fmt.Errorf("look what was said of record %s: %w", sourceID, err)
 	case said:
-		return ErrSaidMeanwhile
+		return ErrDecidedMeanwhile
 	}
 	return nil
 }
 
-// TakeWordBack revokes a person's decision about a record and a customer, until a request was sent
+// RevokePairDecision revokes a person's decision about a record and a customer, until a request was sent
 // because of it. For a linked record, it revokes that a second customer is not its own. It fails
-// with ErrNoWord, ErrLinkedAlready or ErrUnderWay.
-func (tx *Tx) TakeWordBack(connection, sourceID, billingID string) error {
+// with ErrNoPairDecision, ErrLinkedAlready or ErrUnderWay.
+func (tx *Tx) RevokePairDecision(connection, sourceID, billingID string) error {
 	var said, second, linked, underWay bool
 	if err := tx.row([]any{&said, &second, &linked, &underWay}, `SELECT
 		EXISTS (SELECT 1 FROM words WHERE connection = ?1 AND source_id = ?2 AND billing_id = ?3 AND word <> 'spent'),
@@ -137,7 +137,7 @@ func (tx *Tx) TakeWordBack(connection, sourceID, billingID string) error {
 	case underWay:
 		return ErrUnderWay
 	case !said:
-		return ErrNoWord
+		return ErrNoPairDecision
 	}
 	if err := tx.exec("DELETE FROM words WHERE connection = ? AND source_id = ? AND billing_id = ?", connection, sourceID,
 		billingID); err != nil {
@@ -169,21 +169,21 @@ func (tx *Tx) holdUnlinked(connection, sourceID string) error {
 		connection, sourceID, connector.ReasonUnlinked, stamp(tx.now))
 }
 
-// SpendWord notes that a record's accepted customer is no longer available, and why. The record is on hold
+// AcceptedIsGone notes that a record's accepted customer is no longer available, and why. The record is on hold
 // until a person decides again.
-func (tx *Tx) SpendWord(connection, sourceID, billingID string, why connector.Reason) error {
+func (tx *Tx) AcceptedIsGone(connection, sourceID, billingID string, why connector.Reason) error {
 	return tx.exec("UPDATE words SET word = 'spent', reason = ? WHERE connection = ? AND source_id = ? AND billing_id = ? AND word = 'accept'",
 		why, connection, sourceID, billingID)
 }
 
 // Words returns the decisions about the records of a connection.
-func (l *Ledger) Words(ctx context.Context, connection string) ([]PairDecision, error) {
+func (l *Ledger) PairDecisions(ctx context.Context, connection string) ([]PairDecision, error) {
 	return list(ctx, l, "SELECT source_id, billing_id, word, reason FROM words WHERE connection = ? ORDER BY source_id, billing_id", []any{connection},
 		func(s *PairDecision) []any { return []any{&s.SourceID, &s.BillingID, &s.Word, &s.Reason} })
 }
 
 // Promise is a record and the customer that a person has assigned to it, not yet linked by a run.
-type Promise struct {
+type PendingLink struct {
 	RecordID
 	BillingID string
 	At        string // when it was said
@@ -191,15 +191,15 @@ type Promise struct {
 
 // Promises returns promises of all connections after one, the newest first; the zero value is
 // before all.
-func (l *Ledger) Promises(ctx context.Context, after Promise, limit int) ([]Promise, error) {
+func (l *Ledger) PendingLinks(ctx context.Context, after PendingLink, limit int) ([]PendingLink, error) {
 	return list(ctx, l, `SELECT connection, source_id, billing_id, said_at FROM words
 		WHERE word = 'accept' AND (?1 = '' OR said_at < ?1 OR said_at = ?1 AND (connection, source_id) > (?2, ?3))
 		ORDER BY said_at DESC, connection, source_id LIMIT ?4`, []any{after.At, after.Connection, after.SourceID, limit},
-		func(p *Promise) []any { return []any{&p.Connection, &p.SourceID, &p.BillingID, &p.At} })
+		func(p *PendingLink) []any { return []any{&p.Connection, &p.SourceID, &p.BillingID, &p.At} })
 }
 
 // Promised returns the record that each promised customer was accepted for, of all connections, by customer.
-func (l *Ledger) Promised(ctx context.Context) (map[string]string, error) {
+func (l *Ledger) PendingLinksByCustomer(ctx context.Context) (map[string]string, error) {
 	out := map[string]string{}
 	type row struct{ customer, record string }
 	err := each(ctx, l, "SELECT billing_id, source_id FROM words WHERE word = 'accept'", nil,
@@ -208,8 +208,8 @@ func (l *Ledger) Promised(ctx context.Context) (map[string]string, error) {
 	return out, err
 }
 
-// PromiseCount returns how many promises there are.
-func (l *Ledger) PromiseCount(ctx context.Context) (int, error) {
+// PendingLinkCount returns how many promises there are.
+func (l *Ledger) PendingLinkCount(ctx context.Context) (int, error) {
 	return single[int](l.queryRow(ctx, "SELECT count(*) FROM words WHERE word = 'accept'"))
 }
 

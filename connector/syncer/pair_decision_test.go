@@ -19,7 +19,7 @@ const handmade = `{"name":"Northwind","externalData":{"crm":"77"},"custom":12345
 func (w *world) say(sourceID, billingID string, word state.PairVerdict) {
 	w.t.Helper()
 	if err := w.ledger.Do(w.t.Context(), func(tx *state.Tx) error {
-		_, err := tx.SaveWord("acme", sourceID, billingID, word)
+		_, err := tx.SavePairDecision("acme", sourceID, billingID, word)
 		return err
 	}); err != nil {
 		w.t.Fatalf("%s %s and %s: %v", word, sourceID, billingID, err)
@@ -54,7 +54,7 @@ func (w *world) adopted(customer string) {
 	if got := w.attention(); len(got) != 0 {
 		w.t.Errorf("a person is told of %v", got)
 	}
-	if said, err := w.ledger.Words(w.t.Context(), "acme"); len(said) != 0 || err != nil {
+	if said, err := w.ledger.PairDecisions(w.t.Context(), "acme"); len(said) != 0 || err != nil {
 		w.t.Errorf("after it was carried out, %v is said, %v", said, err)
 	}
 }
@@ -160,7 +160,7 @@ func TestAWordIsSpentWhenTheCustomerIsNotToBeHad(t *testing.T) {
 				if got := w.attention()["A1"]; got != string(tt.want) {
 					t.Errorf("A1 needs a person for %q, want %q", got, tt.want)
 				}
-				said, err := w.ledger.Words(t.Context(), "acme")
+				said, err := w.ledger.PairDecisions(t.Context(), "acme")
 				if err != nil || len(said) != 1 || said[0].Word != state.WordSpent {
 					t.Errorf("%v is said, %v; want that it is spent", said, err)
 				}

@@ -14,7 +14,7 @@ import (
 func (d *desk) word(sourceID, billingID string, word PairVerdict) (news bool, err error) {
 	d.t.Helper()
 	err = d.Do(context.Background(), func(tx *Tx) (err error) {
-		news, err = tx.SaveWord(acme, sourceID, billingID, word)
+		news, err = tx.SavePairDecision(acme, sourceID, billingID, word)
 		return err
 	})
 	return news, err
@@ -22,7 +22,7 @@ func (d *desk) word(sourceID, billingID string, word PairVerdict) (news bool, er
 
 func (d *desk) said() []PairDecision {
 	d.t.Helper()
-	said, err := d.Words(d.t.Context(), acme)
+	said, err := d.PairDecisions(d.t.Context(), acme)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestASpentWordStandsUntilAPersonSaysAnother(t *testing.T) {
 	if err != nil || len(carried) != 1 || carried[0].BillingID != "b1" || carried[0].Key.Value != "7" {
 		t.Errorf("the key is carried by %v, %v", carried, err)
 	}
-	d.do(func(tx *Tx) error { return tx.SpendWord(acme, "c1", "b1", connector.ReasonOtherKey) })
+	d.do(func(tx *Tx) error { return tx.AcceptedIsGone(acme, "c1", "b1", connector.ReasonOtherKey) })
 	if a := accepted("other"); a.Why() != connector.ReasonOtherKey {
 		t.Errorf("a spent word is not to be had for %q", a.Why())
 	}
@@ -127,7 +127,7 @@ func TestAWordIsTakenBackForAsLongAsNothingWasSent(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	d.do(func(tx *Tx) error { return tx.SpendWord(acme, "spent", "b-spent", connector.ReasonOtherKey) })
+	d.do(func(tx *Tx) error { return tx.AcceptedIsGone(acme, "spent", "b-spent", connector.ReasonOtherKey) })
 	for _, tt := range []struct {
 		source, customer string
 		want             error
@@ -135,14 +135,14 @@ func TestAWordIsTakenBackForAsLongAsNothingWasSent(t *testing.T) {
 		{"linked", "b0", ErrLinkedAlready},
 		{"frozen", "b-frozen", ErrUnderWay},
 		{"unknown", "b-unknown", ErrUnderWay},
-		{"spent", "b-spent", ErrNoWord},
-		{"never", "b-never", ErrNoWord},
-		{"said", "b-other", ErrNoWord},
+		{"spent", "b-spent", ErrNoPairDecision},
+		{"never", "b-never", ErrNoPairDecision},
+		{"said", "b-other", ErrNoPairDecision},
 		{"said", "b-said", nil},
-		{"said", "b-said", ErrNoWord}, // by somebody else, a moment later
+		{"said", "b-said", ErrNoPairDecision}, // by somebody else, a moment later
 	} {
 		before := len(d.said())
-		err := d.Do(t.Context(), func(tx *Tx) error { return tx.TakeWordBack(acme, tt.source, tt.customer) })
+		err := d.Do(t.Context(), func(tx *Tx) error { return tx.RevokePairDecision(acme, tt.source, tt.customer) })
 		taken := before - len(d.said())
 		if !errors.Is(err, tt.want) || (taken == 1) != (tt.want == nil) {
 			t.Errorf("of %s and %s %d words were taken back, %v; want %v", tt.source, tt.customer, taken, err, tt.want)

@@ -23,7 +23,7 @@ func (r *run) confirmBare(ctx context.Context, c state.Change, before connector.
 	after, ticket, err := r.fetch(connector.WithDrain(ctx, context.WithoutCancel(ctx)), c.BillingID)
 	switch {
 	case connector.FaultOf(err) == connector.FaultNotFound:
-		return r.spend(ctx, c, connector.ReasonCustomerMissing)
+		return r.holdAccepted(ctx, c, connector.ReasonCustomerMissing)
 	case err != nil:
 		return errors.Join(err, r.leaveUnknown(ctx, c, ""))
 	case connector.KeyIn(after.ExternalData, c.Payer.Key.Name) == c.Payer.Key:
@@ -34,7 +34,7 @@ func (r *run) confirmBare(ctx context.Context, c state.Change, before connector.
 		if err == nil {
 			err = r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return r.saveTrip(tx, trip) })
 		}
-		return errors.Join(err, r.spend(ctx, c, connector.ReasonForeignChange))
+		return errors.Join(err, r.holdAccepted(ctx, c, connector.ReasonForeignChange))
 	}
 	if _, taken, err := r.take(context.WithoutCancel(ctx), c, after, ticket); err != nil || !taken {
 		return err
@@ -45,16 +45,16 @@ func (r *run) confirmBare(ctx context.Context, c state.Change, before connector.
 
 // spend puts the link to a chosen customer on hold if it is no longer available, until the person decides
 // again.
-func (r *run) spend(ctx context.Context, c state.Change, why connector.Reason) error {
+func (r *run) holdAccepted(ctx context.Context, c state.Change, why connector.Reason) error {
 	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
 		tx.HoldLink(c.Payer, connector.LinkHeld, why)
-		return errors.Join(tx.SpendWord(c.Payer.Connection, c.Payer.SourceID, c.BillingID, why),
-			tx.CloseWith(r.id, c, connector.ChangeHeld, why, wordSpent(c.BillingID, why)))
+		return errors.Join(tx.AcceptedIsGone(c.Payer.Connection, c.Payer.SourceID, c.BillingID, why),
+			tx.CloseWith(r.id, c, connector.ChangeHeld, why, acceptedGone(c.BillingID, why)))
 	})
 }
 
-// wordSpent describes the fate of the customer chosen by a person.
-func wordSpent(billingID string, why connector.Reason) string {
+// acceptedGone describes the fate of the customer chosen by a person.
+func acceptedGone(billingID string, why connector.Reason) string {
 	if why == connector.ReasonUnlinked {
 		return fmt.Sprintf("A person said that the customer %s, which this record had, is not its own. Nothing is sent for the record before you say who it is.", billingID)
 	}
