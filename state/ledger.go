@@ -274,7 +274,7 @@ func (l *Ledger) connect(ctx context.Context) (err error) {
 	if err := l.checkKey(ctx, first); err != nil {
 		return err
 	}
-	if p, err := readPassage(ctx, l.reader); err != nil {
+	if p, err := readTransfer(ctx, l.reader); err != nil {
 		return err
 	} else if err := l.refuse(p); err != nil {
 		return err

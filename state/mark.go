@@ -239,9 +239,9 @@ func (l *Ledger) raiseMark(commits int64) error {
 // ledger's count.
 func (tx *Tx) step() (commits int64, err error) {
 	var key []byte
-	var p passage
+	var p transferRecord
 	if err := tx.row(append(p.columns(), &key),
-		"UPDATE ledger SET commits = commits + 1 RETURNING "+passageColumns+", substr(key_check, 1, 4)"); err != nil {
+		"UPDATE ledger SET commits = commits + 1 RETURNING "+transferColumns+", substr(key_check, 1, 4)"); err != nil {
 		return 0, fmt.Errorf("count a ledger write: %w", err)
 	}
 	if err := tx.l.refuse(p); err != nil {

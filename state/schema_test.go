@@ -101,7 +101,7 @@ func TestAFileThatHoldsMoreThanTheMigrationsMakeIsRefusedBeforeAnyWrite(t *testi
 				t.Error("the file was written to")
 			}
 			to := newFile(t, d.clock)
-			if _, _, err := d.carry(to, Carrying{}); err == nil || !strings.Contains(err.Error(), a.want) {
+			if _, _, err := d.carry(to, Transfer{}); err == nil || !strings.Contains(err.Error(), a.want) {
 				t.Errorf("it is carried: %v", err)
 			}
 			if _, err := os.Stat(to.Path); !errors.Is(err, os.ErrNotExist) {

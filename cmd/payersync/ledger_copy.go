@@ -95,7 +95,7 @@ func (a *app) copyLedger(ctx context.Context, o ledgerCopying) error {
 		return fmt.Errorf("cannot carry the ledger: %w", err)
 	}
 	defer server.Close()
-	c := state.Carrying{
+	c := state.Transfer{
 		From: state.Options{Path: cfg.Ledger.Path, KeyFile: cfg.Ledger.KeyFile, Now: a.now},
 		To:   state.Options{Server: server, Account: o.account, KeyFile: cfg.Ledger.KeyFile},
 		By:   state.Entry{Actor: actor(), Reason: o.reason}, Watch: a.looked(),
@@ -103,7 +103,7 @@ func (a *app) copyLedger(ctx context.Context, o ledgerCopying) error {
 	if o.from != "" {
 		c.From, c.To = c.To, c.From
 	}
-	done, err := c.Carry(ctx)
+	done, err := c.Run(ctx)
 	if err != nil {
 		return explainCopy(err, o.from != "")
 	}

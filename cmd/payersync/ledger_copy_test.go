@@ -55,9 +55,9 @@ func TestALedgerThatWasCarriedWorksInItsNewPlaceAlone(t *testing.T) {
 	w := newWorld(t, rows)
 	w.expect(exitDone, "sync")
 	key := w.path("payersync.key")
-	if _, err := (state.Carrying{From: state.Options{Path: w.path("payersync.db"), KeyFile: key},
+	if _, err := (state.Transfer{From: state.Options{Path: w.path("payersync.db"), KeyFile: key},
 		To: state.Options{Path: w.path("carried.db"), KeyFile: key},
-		By: state.Entry{Actor: "ada"}}).Carry(t.Context()); err != nil {
+		By: state.Entry{Actor: "ada"}}).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"status"}, {"sync"}, {"ledger", "verify"}, {"ledger", "backup", w.path("b.db")},

@@ -82,15 +82,15 @@ func (w *world) moveLedger(running bool) error {
 		}
 		return nil
 	}
-	c := state.Carrying{
+	c := state.Transfer{
 		From: state.Options{Path: from, KeyFile: w.key, Now: w.now, Commit: dies},
 		To:   state.Options{Path: to, KeyFile: w.key, Now: w.now, Commit: dies},
 		By:   state.Entry{Actor: "Olive", Reason: "to another machine"},
 	}
-	_, err := c.Carry(context.Background())
+	_, err := c.Run(context.Background())
 	if errors.Is(err, errDead) {
 		w.reach(diesOnTheWay)
-		_, err = c.Carry(context.Background())
+		_, err = c.Run(context.Background())
 		if gone := (*state.OpenError)(nil); errors.As(err, &gone) {
 			err = nil // it died of the last look: whether it opens there, the processes will see
 		}

@@ -158,12 +158,12 @@ func (d *desk) carriedAs(before map[string][]string, notes int) {
 }
 
 // carry brings d's ledger to another place and returns the one that is there.
-func (d *desk) carry(to Options, how Carrying) (*desk, Transferred, error) {
+func (d *desk) carry(to Options, how Transfer) (*desk, Transferred, error) {
 	d.t.Helper()
 	_ = d.Close()
 	to.KeyFile = d.opts.KeyFile
 	how.From, how.To, how.By = d.opts, to, Entry{Actor: "ada", Reason: "ticket 90"}
-	out, err := how.Carry(d.t.Context())
+	out, err := how.Run(d.t.Context())
 	there := &desk{t: d.t, clock: d.clock, opts: to}
 	if err == nil {
 		there.reopen()

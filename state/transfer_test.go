@@ -57,7 +57,7 @@ func TestALedgerThatIsCarriedDiesOnTheWayAndGoesOn(t *testing.T) {
 		} {
 			from, now := *d, to
 			stage := step.dies(&from.opts, &now)
-			if _, _, err := from.carry(now, Carrying{Stage: stage}); !errors.Is(err, errDied) {
+			if _, _, err := from.carry(now, Transfer{Stage: stage}); !errors.Is(err, errDied) {
 				t.Fatalf("%s: %v", step.name, err)
 			}
 			if here, there := passageOf(t, d.opts), passageOf(t, withKey(to, d)); here != step.here || there != step.there {
@@ -97,7 +97,7 @@ func passageOf(t *testing.T, o Options) string {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
-	p, err := readPassage(t.Context(), l.reader)
+	p, err := readTransfer(t.Context(), l.reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func passageOf(t *testing.T, o Options) string {
 func TestALedgerThatWentOnAfterItWasCopiedIsNotCarried(t *testing.T) {
 	t.Parallel()
 	journeys(t, func(t *testing.T, d *desk, to Options) {
-		if _, _, err := d.carry(to, Carrying{Stage: func(s string) error {
+		if _, _, err := d.carry(to, Transfer{Stage: func(s string) error {
 			if s == "arrived" {
 				return errDied
 			}
@@ -119,7 +119,7 @@ func TestALedgerThatWentOnAfterItWasCopiedIsNotCarried(t *testing.T) {
 		arriving.refusedHere("where it may still be at work", "Copy it again in the same way")
 		d.reopen()
 		d.do(note("went on"))
-		if _, _, err := d.carry(to, Carrying{}); !errors.Is(err, ErrGoneOn) {
+		if _, _, err := d.carry(to, Transfer{}); !errors.Is(err, ErrGoneOn) {
 			t.Errorf("got %v", err)
 		}
 		arriving.refusedHere()
@@ -147,7 +147,7 @@ func TestADifferenceOnTheWayIsFoundAndNothingIsKept(t *testing.T) {
 			}
 		}
 		_ = empty.Close()
-		_, _, err := d.carry(to, Carrying{Stage: func(stage string) error {
+		_, _, err := d.carry(to, Transfer{Stage: func(stage string) error {
 			if inFile && stage == "begun" { // a file with another schema does not open
 				inLedgerFile(t, to.Path, spoils[inFile]...)
 			}
@@ -224,7 +224,7 @@ func TestALedgerIsNotCarriedOverAnythingNorFromUnderAnybody(t *testing.T) {
 	journeys(t, func(t *testing.T, d *desk, to Options) {
 		refused := func(name string, want error, from *desk, to Options) {
 			t.Helper()
-			if _, _, err := from.carry(to, Carrying{}); !errors.Is(err, want) {
+			if _, _, err := from.carry(to, Transfer{}); !errors.Is(err, want) {
 				t.Errorf("%s: %v, want %v", name, err, want)
 			}
 			from.reopen()
@@ -242,7 +242,7 @@ func TestALedgerIsNotCarriedOverAnythingNorFromUnderAnybody(t *testing.T) {
 		if err != nil || lock == nil {
 			t.Fatal(lock, err)
 		}
-		_, err = Carrying{From: d.opts, To: full.opts}.Carry(t.Context())
+		_, err = Transfer{From: d.opts, To: full.opts}.Run(t.Context())
 		if !errors.Is(err, ErrServed) {
 			t.Errorf("from under letters: %v", err)
 		}
@@ -251,7 +251,7 @@ func TestALedgerIsNotCarriedOverAnythingNorFromUnderAnybody(t *testing.T) {
 		}
 		nothing := &desk{t: t, clock: d.clock, opts: newFile(t, d.clock)}
 		nothing.reopen()
-		if _, _, err := nothing.carry(newFile(t, d.clock), Carrying{}); !errors.Is(err, ErrNothing) {
+		if _, _, err := nothing.carry(newFile(t, d.clock), Transfer{}); !errors.Is(err, ErrNothing) {
 			t.Errorf("nothing: %v", err)
 		}
 		beside := newFile(t, d.clock)
@@ -267,7 +267,7 @@ func TestAProcessThatHasALedgerOpenCannotWriteToItOnceItWasCarried(t *testing.T)
 	t.Parallel()
 	journeys(t, func(t *testing.T, d *desk, to Options) {
 		here, there := d.another(), (&desk{t: t, opts: withKey(to, d)}).another()
-		if _, _, err := d.carry(to, Carrying{}); err != nil {
+		if _, _, err := d.carry(to, Transfer{}); err != nil {
 			t.Fatal(err)
 		}
 		var refused *OpenError
@@ -278,7 +278,7 @@ func TestAProcessThatHasALedgerOpenCannotWriteToItOnceItWasCarried(t *testing.T)
 		if err := there.Do(t.Context(), note("early")); !errors.Is(err, errPutBack) {
 			t.Errorf("where it is: %v", err)
 		}
-		if _, _, err := d.carry(newFile(t, d.clock), Carrying{}); !errors.As(err, &refused) ||
+		if _, _, err := d.carry(newFile(t, d.clock), Transfer{}); !errors.As(err, &refused) ||
 			!strings.Contains(refused.Why, "it was carried to") {
 			t.Errorf("a second time: %v", err)
 		}
@@ -295,7 +295,7 @@ func TestLedgersWithTheSameNumbersAreCarriedToOneServer(t *testing.T) {
 		d := aFile(t)
 		d.fillAll(8)
 		held = append(held, d.values())
-		there, _, err := d.carry(ofAccountNew(t, onServer, name, d.clock), Carrying{})
+		there, _, err := d.carry(ofAccountNew(t, onServer, name, d.clock), Transfer{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -322,7 +322,7 @@ func BenchmarkCarry(b *testing.B) {
 		to := newOptions(b, d.clock)
 		to.inFile = !onPostgres
 		b.StartTimer()
-		_, out, err := d.carry(to, Carrying{})
+		_, out, err := d.carry(to, Transfer{})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -357,7 +357,7 @@ func TestALedgerIsCarriedToAServerAndBackWithEveryValue(t *testing.T) {
 	d := aFile(t)
 	d.fillAll(16)
 	before := d.values()
-	there, out, err := d.carry(ofAccountNew(t, onServer, "acme", d.clock), Carrying{})
+	there, out, err := d.carry(ofAccountNew(t, onServer, "acme", d.clock), Transfer{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -372,7 +372,7 @@ func TestALedgerIsCarriedToAServerAndBackWithEveryValue(t *testing.T) {
 	})
 	held := there.values()
 	place := newFile(t, d.clock)
-	back, out, err := there.carry(place, Carrying{})
+	back, out, err := there.carry(place, Transfer{})
 	if err != nil {
 		t.Fatal(err)
 	}

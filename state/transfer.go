@@ -27,7 +27,7 @@ const (
 )
 
 // passage is the ledger's record of its move.
-type passage struct {
+type transferRecord struct {
 	commits  int64
 	identity string // which ledger it is
 	state    string
@@ -35,26 +35,28 @@ type passage struct {
 	place    string // the other one
 }
 
-const passageColumns = "commits, identity, carried, carried_at, carried_place"
+const transferColumns = "commits, identity, carried, carried_at, carried_place"
 
-func (p *passage) columns() []any { return []any{&p.commits, &p.identity, &p.state, &p.at, &p.place} }
+func (p *transferRecord) columns() []any {
+	return []any{&p.commits, &p.identity, &p.state, &p.at, &p.place}
+}
 
-func readPassage(ctx context.Context, db executor) (p passage, err error) {
-	if err := db.QueryRowContext(ctx, "SELECT "+passageColumns+" FROM ledger").Scan(p.columns()...); err != nil {
+func readTransfer(ctx context.Context, db executor) (p transferRecord, err error) {
+	if err := db.QueryRowContext(ctx, "SELECT "+transferColumns+" FROM ledger").Scan(p.columns()...); err != nil {
 		return p, fmt.Errorf("read whether the ledger works here: %w", err)
 	}
 	return p, nil
 }
 
 // refuse says why a ledger does not work here; nil when it does.
-func (l *Ledger) refuse(p passage) error {
+func (l *Ledger) refuse(p transferRecord) error {
 	if l.carrying {
 		return nil
 	}
 	return l.notHere(p)
 }
 
-func (l *Ledger) notHere(p passage) error {
+func (l *Ledger) notHere(p transferRecord) error {
 	since, err := parseTime(p.at)
 	at := since.Format("2006-01-02 15:04 UTC")
 	switch {
@@ -74,7 +76,7 @@ func (l *Ledger) notHere(p passage) error {
 }
 
 // Carrying names the ledger to move, and its new place.
-type Carrying struct {
+type Transfer struct {
 	From, To Options             // both with the same key file; what is To must be new
 	By       Entry               // whose act it is, for the audit logs of both, and why
 	Watch    func(CheckProgress) // learns how far it is, of each table and each check; nil for nobody
@@ -103,7 +105,7 @@ var (
 // ErrNotNew if something is at To. Before the first row counts, it reads all rows back, compares them, and
 // verifies everything like [Ledger.Verify]. After any interruption the same call continues; if the ledger has
 // been written to since, it fails with ErrGoneOn.
-func (c Carrying) Carry(ctx context.Context) (out Transferred, err error) {
+func (c Transfer) Run(ctx context.Context) (out Transferred, err error) {
 	if c.Watch == nil {
 		c.Watch = func(CheckProgress) {}
 	}
@@ -136,9 +138,9 @@ func (c Carrying) Carry(ctx context.Context) (out Transferred, err error) {
 }
 
 // steps takes those that are left.
-func (c Carrying) steps(ctx context.Context, from, to *Ledger, out *Transferred) error {
-	here, err := readPassage(ctx, from.reader)
-	there, errThere := readPassage(ctx, to.reader)
+func (c Transfer) steps(ctx context.Context, from, to *Ledger, out *Transferred) error {
+	here, err := readTransfer(ctx, from.reader)
+	there, errThere := readTransfer(ctx, to.reader)
 	if err := errors.Join(err, errThere, c.Stage("begun")); err != nil {
 		return err
 	}
@@ -147,7 +149,7 @@ func (c Carrying) steps(ctx context.Context, from, to *Ledger, out *Transferred)
 	case here.commits == 0:
 		return fmt.Errorf("carry the ledger from %s: %w", out.From, ErrNothing)
 	case here.state == carriedNowhere:
-		if err := c.leave(ctx, from, to, there, out); err != nil {
+		if err := c.closeOld(ctx, from, to, there, out); err != nil {
 			return err
 		}
 	case here.state == carriedArriving, !out.Resumed:
@@ -166,7 +168,7 @@ func (c Carrying) steps(ctx context.Context, from, to *Ledger, out *Transferred)
 
 // leave copies the ledger, unless that is done, and stores in the old one that it has moved. Both are one
 // write here, so no other write comes in between.
-func (c Carrying) leave(ctx context.Context, from, to *Ledger, there passage, out *Transferred) error {
+func (c Transfer) closeOld(ctx context.Context, from, to *Ledger, there transferRecord, out *Transferred) error {
 	err := from.wholly(ctx, func(tx *Tx) error {
 		if err := from.below.patient(ctx, from.conn); err != nil {
 			return err
@@ -179,21 +181,21 @@ func (c Carrying) leave(ctx context.Context, from, to *Ledger, there passage, ou
 		if err := from.below.patient(ctx, s.tx); err != nil {
 			return err
 		}
-		here, err := readPassage(ctx, s.tx)
+		here, err := readTransfer(ctx, s.tx)
 		switch {
 		case err != nil:
 			return err
 		case out.Resumed && here.commits != there.commits:
 			return ErrGoneOn
 		case !out.Resumed:
-			if err := c.bring(ctx, s, to, out); err != nil {
+			if err := c.copyRows(ctx, s, to, out); err != nil {
 				return err
 			}
 		}
 		if err := c.Stage("arrived"); err != nil {
 			return err
 		}
-		return tx.notePassage(carriedLeft, out.To,
+		return tx.recordTransfer(carriedLeft, out.To,
 			Entry{Actor: c.By.Actor, Action: "ledger carried away", Subject: out.To, Reason: c.By.Reason})
 	})
 	if err != nil {
@@ -202,7 +204,7 @@ func (c Carrying) leave(ctx context.Context, from, to *Ledger, there passage, ou
 	return nil
 }
 
-func (tx *Tx) notePassage(state, place string, act Entry) error {
+func (tx *Tx) recordTransfer(state, place string, act Entry) error {
 	if err := tx.exec("UPDATE ledger SET carried = ?, carried_at = ?, carried_place = ?", state, stamp(tx.now),
 		place); err != nil {
 		return err
@@ -212,7 +214,7 @@ func (tx *Tx) notePassage(state, place string, act Entry) error {
 
 // bring copies every row of a ledger to another in one write, kept only if all rows read back
 // equal.
-func (c Carrying) bring(ctx context.Context, s *Snapshot, to *Ledger, out *Transferred) error {
+func (c Transfer) copyRows(ctx context.Context, s *Snapshot, to *Ledger, out *Transferred) error {
 	tables, err := tablesOf(ctx, s.tx, s.below)
 	if err != nil {
 		return err
@@ -233,7 +235,7 @@ func (c Carrying) bring(ctx context.Context, s *Snapshot, to *Ledger, out *Trans
 		}
 		left := make([]sum, len(tables))
 		for i, t := range tables {
-			if left[i], err = c.pour(ctx, s.tx, tx, t); err != nil {
+			if left[i], err = c.copyTable(ctx, s.tx, tx, t); err != nil {
 				return fmt.Errorf("table %s: %w", t.name, err)
 			}
 			if out.Rows += left[i].rows; left[i].rows > 0 {
@@ -260,13 +262,13 @@ func (c Carrying) bring(ctx context.Context, s *Snapshot, to *Ledger, out *Trans
 		if len(damages) > 0 {
 			return fmt.Errorf("the ledger is damaged, so nothing of it was kept: %w", damages[0])
 		}
-		arrived, err := readPassage(ctx, to.conn)
+		arrived, err := readTransfer(ctx, to.conn)
 		if err != nil {
 			return err
 		}
 		to.identity = arrived.identity // which the mark of its file is about from now on
 		tx.leads = true
-		return tx.notePassage(carriedArriving, out.From,
+		return tx.recordTransfer(carriedArriving, out.From,
 			Entry{Actor: c.By.Actor, Action: "ledger carried here", Subject: out.From, Reason: c.By.Reason})
 	})
 }
@@ -299,7 +301,7 @@ func (tx *Tx) clear(tables []table) error {
 }
 
 // pour writes the rows of a table that from reads.
-func (c Carrying) pour(ctx context.Context, from books, tx *Tx, t table) (sum, error) {
+func (c Transfer) copyTable(ctx context.Context, from books, tx *Tx, t table) (sum, error) {
 	const most, values = 100, 30_000 // of one statement; SQLite takes 32,766 values
 	var total, done int
 	if err := from.QueryRowContext(ctx, "SELECT count(*) FROM "+t.name).Scan(&total); err != nil {
