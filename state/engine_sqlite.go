@@ -107,7 +107,7 @@ func (e *sqliteFile) open(ctx context.Context, l *Ledger) (err error) {
 	if err := e.checkSettings(ctx, l.writer); err != nil {
 		return err
 	}
-	return l.markFile(ctx)
+	return l.generationFile(ctx)
 }
 
 // openWriter opens the connection that writes the file.

@@ -134,9 +134,9 @@ func (l *Ledger) enterWAL(ctx context.Context) error {
 	})
 }
 
-// markFile marks a new file as a ledger before it creates the first table. After an interruption, the next start
+// generationFile marks a new file as a ledger before it creates the first table. After an interruption, the next start
 // continues (fault F70).
-func (l *Ledger) markFile(ctx context.Context) error {
+func (l *Ledger) generationFile(ctx context.Context) error {
 	var id int
 	if err := l.writer.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {
 		return fmt.Errorf("read the ledger's mark: %w", err)

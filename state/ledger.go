@@ -73,31 +73,31 @@ type Options struct {
 
 // Ledger is an open ledger. It is safe for concurrent use.
 type Ledger struct {
-	path      string        // of the ledger file, with no link in it
-	folder    *files.Folder // that it lies in
-	below     engine        // that keeps the rows
-	writer    *sql.DB       // a pool of one
-	conn      *sql.Conn     // that one, used by the writing goroutine only; see reconnect.go
-	reader    *sql.DB       // query only
-	restAfter time.Duration // how long the writer, and each reader, keeps unused memory
-	seal      *sealer
-	mark      *os.File // how far the ledger has come; see mark.go
-	identity  string   // which ledger the mark is of
-	found     MarkFinding
-	heeded    int // payers that were forgotten again
-	keyFile   string
-	rekeying  bool
-	carrying  bool
-	brief     bool                   // of a Server, for one look: see Options
-	letterKey []byte                 // see letter_key.go
-	place     os.FileInfo            // of the ledger file, as it was before SQLite opened it
-	opened    map[string]os.FileInfo // what SQLite has open
-	sound     *verdict               // of the look through the whole file; see sound.go
-	now       func() time.Time
-	asked     func(done bool) error // Options.Commit
-	watched   func() func(error)    // Options.Committing
-	look      func(context.Context) // Options.Look
-	migrating func(percent int)     // Options.Migrating
+	path            string        // of the ledger file, with no link in it
+	folder          *files.Folder // that it lies in
+	below           engine        // that keeps the rows
+	writer          *sql.DB       // a pool of one
+	conn            *sql.Conn     // that one, used by the writing goroutine only; see reconnect.go
+	reader          *sql.DB       // query only
+	restAfter       time.Duration // how long the writer, and each reader, keeps unused memory
+	seal            *sealer
+	generationStore *os.File // how far the ledger has come; see generation.go
+	identity        string   // which ledger the mark is of
+	found           GenerationFinding
+	heeded          int // payers that were forgotten again
+	keyFile         string
+	rekeying        bool
+	carrying        bool
+	brief           bool                   // of a Server, for one look: see Options
+	letterKey       []byte                 // see letter_key.go
+	place           os.FileInfo            // of the ledger file, as it was before SQLite opened it
+	opened          map[string]os.FileInfo // what SQLite has open
+	sound           *verdict               // of the look through the whole file; see sound.go
+	now             func() time.Time
+	asked           func(done bool) error // Options.Commit
+	watched         func() func(error)    // Options.Committing
+	look            func(context.Context) // Options.Look
+	migrating       func(percent int)     // Options.Migrating
 
 	intake  *intake
 	queue   chan *write
@@ -285,7 +285,7 @@ func (l *Ledger) connect(ctx context.Context) (err error) {
 	if l.brief {
 		return nil // nothing is written, so that there is nothing to bind, to name or to erase
 	}
-	if err := l.checkMark(ctx); err != nil {
+	if err := l.checkGeneration(ctx); err != nil {
 		return err
 	}
 	if err := l.reconnect(ctx); err != nil {
@@ -377,8 +377,8 @@ func (l *Ledger) disconnect() error {
 	if l.writer != nil {
 		errs = append(errs, l.writer.Close())
 	}
-	if l.mark != nil {
-		errs = append(errs, l.mark.Close())
+	if l.generationStore != nil {
+		errs = append(errs, l.generationStore.Close())
 	}
 	l.below.close(looked)
 	if l.folder != nil {

@@ -79,7 +79,7 @@ func (l *Ledger) sealMappings(ctx context.Context, tx *sql.Tx) error {
 		return err
 	}
 	for _, step := range []string{
-		// The values that reveal a restored copy of a ledger; see mark.go.
+		// The values that reveal a restored copy of a ledger; see generation.go.
 		"ALTER TABLE ledger ADD COLUMN identity TEXT NOT NULL DEFAULT ''",
 		"ALTER TABLE ledger ADD COLUMN commits INTEGER NOT NULL DEFAULT 0 CHECK (commits >= 0)",
 		// when that was last noticed; NULL for never

@@ -267,12 +267,12 @@ func (r *restore) refuseList() error {
 		Next: "Move the list away, and keep it with that ledger; or restore the backup under another ledger.path."}
 }
 
-func (r *restore) mark() (said mark, known bool, err error) {
-	text, err := r.folder.Read(r.name+markEnding, 1<<10)
+func (r *restore) mark() (said generation, known bool, err error) {
+	text, err := r.folder.Read(r.name+generationEnding, 1<<10)
 	if errors.Is(err, fs.ErrNotExist) {
 		return said, false, nil
 	}
-	said, known = parseMark(string(text))
+	said, known = parseGeneration(string(text))
 	return said, known, err
 }
 
@@ -302,7 +302,7 @@ func (r *restore) put(ctx context.Context, res *Restored) (err error) {
 	if ready.ledger == "" {
 		return nil // of a version without identity: the next start gives it one
 	}
-	return r.folder.Replace(r.name+markEnding, []byte(ready.String()), r.name)
+	return r.folder.Replace(r.name+generationEnding, []byte(ready.String()), r.name)
 }
 
 // begin makes the file of the new ledger, and holds its lock. It belongs to the owner of the
@@ -332,7 +332,7 @@ func (r *restore) neighbour() string {
 }
 
 // ready writes the backup into the file and marks it as restored. It returns the mark of the new ledger.
-func (r *restore) ready(ctx context.Context, f *os.File, res *Restored) (ready mark, err error) {
+func (r *restore) ready(ctx context.Context, f *os.File, res *Restored) (ready generation, err error) {
 	if _, err := io.Copy(f, io.NewSectionReader(logless{r.From}, 0, r.Size)); err != nil {
 		return ready, fmt.Errorf("copy the backup: %w", err)
 	}
@@ -351,7 +351,7 @@ func (r *restore) ready(ctx context.Context, f *os.File, res *Restored) (ready m
 
 // note records the restore in the file at path, with the person and the reason. It keeps no journal
 // on disk: after a crash the whole file is made again.
-func (r *restore) note(ctx context.Context, path string, res *Restored) (ready mark, err error) {
+func (r *restore) note(ctx context.Context, path string, res *Restored) (ready generation, err error) {
 	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: path}).String()+
 		"?mode=rw&_pragma=journal_mode(MEMORY)&_pragma=synchronous(FULL)&_pragma=trusted_schema(0)&_pragma=secure_delete(1)&_pragma=temp_store(2)")
 	if err != nil {
@@ -369,7 +369,7 @@ func (r *restore) note(ctx context.Context, path string, res *Restored) (ready m
 	return ready, tx.Commit()
 }
 
-func (r *restore) noteIn(ctx context.Context, tx *sql.Tx, res *Restored) (ready mark, err error) {
+func (r *restore) noteIn(ctx context.Context, tx *sql.Tx, res *Restored) (ready generation, err error) {
 	if _, err := checkSchema(ctx, tx, nil, ""); err != nil { // of what was copied, before anything in it acts
 		return ready, refuseSchema(r.Name, err, nextOfCopy)
 	}
@@ -383,7 +383,7 @@ func (r *restore) noteIn(ctx context.Context, tx *sql.Tx, res *Restored) (ready 
 		if err != nil {
 			return ready, err
 		}
-		ready = mark{res.Ledger, res.Commits + 1}
+		ready = generation{res.Ledger, res.Commits + 1}
 		if known && said.ledger == res.Ledger { // it has the count of the replaced one, so it is no unreported restore
 			ready.commits = max(said.commits, res.Commits) + 1
 		}

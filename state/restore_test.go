@@ -93,7 +93,7 @@ func TestARestoreTakesThePlaceOfADamagedLedgerAndOfNone(t *testing.T) {
 	for what, spoil := range map[string]func(t *testing.T, path string){
 		"a damaged one": damage,
 		"no ledger":     func(t *testing.T, path string) { t.Helper(); remove(t, path) },
-		"nothing there": func(t *testing.T, path string) { t.Helper(); remove(t, path); remove(t, path+markEnding) },
+		"nothing there": func(t *testing.T, path string) { t.Helper(); remove(t, path); remove(t, path+generationEnding) },
 		"a blank file":  func(t *testing.T, path string) { t.Helper(); writeFile(t, path, nil) },
 		"one with its log": func(t *testing.T,
 			path string) {
@@ -140,9 +140,9 @@ func TestARestoreIsRefusedAndChangesNothing(t *testing.T) {
 		{"a damaged backup", func(_ *desk, r *Restoring) { r.Size -= 4096 }, "it is damaged"},
 		{"another key", otherKey, "sealed with another key"},
 		{"another ledger", func(d *desk, _ *Restoring) {
-			writeFile(d.t, d.opts.Path+markEnding, []byte(mark{"ABCDEFGHIJKLMNOPQRSTUVWXYZ", 7}.String()))
+			writeFile(d.t, d.opts.Path+generationEnding, []byte(generation{"ABCDEFGHIJKLMNOPQRSTUVWXYZ", 7}.String()))
 		}, ErrAnotherLedger.Error()},
-		{"no telling which", func(d *desk, _ *Restoring) { remove(d.t, d.opts.Path+markEnding) }, ErrAnotherLedger.Error()},
+		{"no telling which", func(d *desk, _ *Restoring) { remove(d.t, d.opts.Path+generationEnding) }, ErrAnotherLedger.Error()},
 		{"a full disk", func(_ *desk, r *Restoring) {
 			r.Step = func(stage string) error {
 				if stage == stageCopied {

@@ -87,7 +87,7 @@ func TestAnOlderLedgerIsNotSealedWithAnotherKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused(t, opts, "sealed with another key")
-	if got := d.another().Found(); got != FoundInStep {
+	if got := d.another().FoundGeneration(); got != FoundInStep {
 		t.Errorf("the mark told %q of a ledger that never had one", got)
 	}
 }

@@ -61,7 +61,7 @@ func TestADamagedLedgerIsReadAndNeverWrittenTo(t *testing.T) {
 	t.Parallel()
 	d := filled(t)
 	damage(t, d.opts.Path)
-	before, mark := readFile(t, d.opts.Path), readFile(t, d.opts.Path+markEnding)
+	before, mark := readFile(t, d.opts.Path), readFile(t, d.opts.Path+generationEnding)
 	l, err := Open(t.Context(), d.opts)
 	if err != nil {
 		t.Fatalf("it is not opened for reading: %v", err)
@@ -82,7 +82,7 @@ func TestADamagedLedgerIsReadAndNeverWrittenTo(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(readFile(t, d.opts.Path), before) || !bytes.Equal(readFile(t, d.opts.Path+markEnding), mark) {
+	if !bytes.Equal(readFile(t, d.opts.Path), before) || !bytes.Equal(readFile(t, d.opts.Path+generationEnding), mark) {
 		t.Error("its files were changed")
 	}
 }
@@ -102,7 +102,7 @@ func TestADamagedLedgerIsNeitherMigratedNorMarked(t *testing.T) {
 			}
 			d.putBack(old)
 		},
-		"one whose mark is gone": func(t *testing.T, d *desk) { remove(t, d.opts.Path+markEnding) },
+		"one whose mark is gone": func(t *testing.T, d *desk) { remove(t, d.opts.Path+generationEnding) },
 		"one that takes a migration": func(t *testing.T,
 			d *desk) {
 			raw(t, d.opts.Path, "DELETE FROM goose_db_version WHERE version_id > 25")

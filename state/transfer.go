@@ -375,7 +375,7 @@ func (l *Ledger) keep(ctx context.Context) (free func(), err error) {
 func openNew(ctx context.Context, opts Options) (*Ledger, error) {
 	if opts.Server == nil {
 		if _, err := os.Lstat(opts.Path); errors.Is(err, os.ErrNotExist) {
-			for _, ending := range []string{"-wal", "-shm", "-journal", markEnding, lookedEnding, tombstonesEnding,
+			for _, ending := range []string{"-wal", "-shm", "-journal", generationEnding, lookedEnding, tombstonesEnding,
 				restoredEnding} {
 				if _, err := os.Lstat(opts.Path + ending); err == nil {
 					return nil, fmt.Errorf("%w: %s of an earlier ledger", ErrNotNew, opts.Path+ending)

@@ -378,8 +378,8 @@ func TestALedgerIsCarriedToAServerAndBackWithEveryValue(t *testing.T) {
 	}
 	back.carriedAs(held, 1)
 	there.refusedHere("it was carried to "+back.path, "works there")
-	if back.Found() != FoundInStep {
-		t.Errorf("the new file's mark says %q", back.Found())
+	if back.FoundGeneration() != FoundInStep {
+		t.Errorf("the new file's mark says %q", back.FoundGeneration())
 	}
 	if list := readFile(t, ForgottenList(back.path)); !strings.Contains(string(list), " r - ") {
 		t.Errorf("the new file's list of forgotten payers is %q", list)

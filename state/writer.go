@@ -231,7 +231,7 @@ func (tx *Tx) end() error {
 	if err := l.asked(true); err != nil {
 		return err
 	}
-	return errors.Join(l.advanceMark(context.Background(), tx.commits, tx.leads), l.inPlace())
+	return errors.Join(l.advanceGeneration(context.Background(), tx.commits, tx.leads), l.inPlace())
 }
 
 // The savepoint of one write of a batch.

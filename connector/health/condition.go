@@ -161,7 +161,7 @@ func (l *look) add(c Condition) {
 }
 
 func (l *look) putBack(ctx context.Context) error {
-	at, err := l.ledger.PutBack(ctx)
+	at, err := l.ledger.RestoredAt(ctx)
 	if err != nil || at.IsZero() || l.now.Sub(at) > putBackShown {
 		return err
 	}

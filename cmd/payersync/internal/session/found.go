@@ -21,11 +21,11 @@ func (s *Session) FoundText() string {
 	return text
 }
 
-// markText describes the finding of the ledger's mark; "" for none.
+// generationText describes the finding of the ledger's mark; "" for none.
 func (s *Session) markText() string {
 	path := s.Config.Ledger.Path
 	cannotTell := fmt.Sprintf("so it cannot be told whether the ledger is an older copy. If it is one, say so before anything else: "+tellOfRestore, path)
-	switch s.Ledger.Found() {
+	switch s.Ledger.FoundGeneration() {
 	case state.FoundOlder:
 		return fmt.Sprintf("The ledger %s is older than before: somebody restored a copy of it. payersync creates nothing until it has read the service's list anew, %s from now at the earliest. It looks up there the requests sent since the copy.", path, time.Duration(s.Config.Lookup.Quarantine))
 	case state.FoundNoMark:

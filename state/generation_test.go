@@ -48,11 +48,11 @@ func (d *desk) putBack(old []byte) {
 }
 
 // opens opens the ledger and fails unless its mark tells this.
-func (d *desk) opens(want MarkFinding) *Ledger {
+func (d *desk) opens(want GenerationFinding) *Ledger {
 	d.t.Helper()
 	l := d.another()
-	if l.Found() != want {
-		d.t.Errorf("the mark told %q, want %q", l.Found(), want)
+	if l.FoundGeneration() != want {
+		d.t.Errorf("the mark told %q, want %q", l.FoundGeneration(), want)
 	}
 	return l
 }
@@ -60,7 +60,7 @@ func (d *desk) opens(want MarkFinding) *Ledger {
 func (d *desk) restored() bool {
 	d.t.Helper()
 	x, err := d.Index(d.t.Context(), 0)
-	at, putErr := d.PutBack(d.t.Context())
+	at, putErr := d.RestoredAt(d.t.Context())
 	if err := errors.Join(err, putErr); err != nil || !at.Equal(x.Restored) {
 		d.t.Fatalf("restored at %v, put back at %v (%v)", x.Restored, at, err)
 	}
@@ -125,7 +125,7 @@ func TestWhatAMarkCannotTellIsSaidAndRaisesNoAlarm(t *testing.T) {
 	tests := []struct {
 		name string
 		spot func(d *desk, mark string) error
-		want MarkFinding
+		want GenerationFinding
 	}{
 		{"no mark", func(_ *desk, mark string) error { return os.Remove(mark) }, FoundNoMark},
 		{"a mark of nothing", func(_ *desk, mark string) error { return os.WriteFile(mark, nil, 0o600) }, FoundNoMark},
@@ -147,7 +147,7 @@ func TestWhatAMarkCannotTellIsSaidAndRaisesNoAlarm(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			d, old := used(t)
-			if err := tt.spot(d, d.opts.Path+markEnding); err != nil {
+			if err := tt.spot(d, d.opts.Path+generationEnding); err != nil {
 				t.Fatal(err)
 			}
 			d.Ledger = d.opens(tt.want)
@@ -193,8 +193,8 @@ func TestTwoLedgersInOneFolderHaveAMarkEach(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(l.Ping(t.Context()), l.Close()); err != nil || l.Found() != FoundInStep {
-		t.Fatalf("the second ledger: %q, %v", l.Found(), err)
+	if err := errors.Join(l.Ping(t.Context()), l.Close()); err != nil || l.FoundGeneration() != FoundInStep {
+		t.Fatalf("the second ledger: %q, %v", l.FoundGeneration(), err)
 	}
 	d.putBack(old)
 	d.opens(FoundOlder)
@@ -217,7 +217,7 @@ func TestTheMarkOnlyGrowsWhenManyProcessesWrite(t *testing.T) {
 		}
 	}
 	group.Wait()
-	said, known, err := d.readMark()
+	said, known, err := d.readGeneration()
 	if got := one[int64](t, d.Ledger, "SELECT commits FROM ledger"); err != nil || !known || said.commits != got ||
 		said.ledger != d.identity {
 		t.Errorf("the mark says %+v (%v, %v), the ledger has made %d commits", said, known, err, got)
@@ -230,7 +230,7 @@ func TestALedgerThatIsPutBackUnderAProcessTakesNoMoreWrites(t *testing.T) {
 	onlyOnSQLite(t, "a mark is beside a file")
 	d := newDesk(t)
 	d.pin(acme)
-	if err := os.WriteFile(d.opts.Path+markEnding, []byte(mark{d.identity, 999}.String()), 0o600); err != nil {
+	if err := os.WriteFile(d.opts.Path+generationEnding, []byte(generation{d.identity, 999}.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	before := one[int](t, d.Ledger, "SELECT count(*) FROM connections")

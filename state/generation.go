@@ -23,11 +23,11 @@ import (
 // and before anybody learns of it. A process that dies in between leaves an older mark, which is
 // harmless. It is written with every commit, in place, and is on the disk before anything leaves
 // for the service.
-const markEnding = ".mark"
+const generationEnding = ".mark"
 
-// markText is the text of a mark, of the same length for every number, so that it is replaced in
+// generationText is the text of a mark, of the same length for every number, so that it is replaced in
 // one piece.
-const markText = "payersync ledger %26s commits %020d\n"
+const generationText = "payersync ledger %26s commits %020d\n"
 
 // Commits returns the number of commits of the ledger: earlier reads stay valid while it is
 // unchanged.
@@ -36,45 +36,45 @@ func (l *Ledger) Commits(ctx context.Context) (int64, error) {
 }
 
 // mark is the content of a mark file.
-type mark struct {
+type generation struct {
 	ledger  string // the ledger's identity
 	commits int64
 }
 
-// MarkFinding is the result of comparing the mark at opening.
-type MarkFinding string
+// GenerationFinding is the result of comparing the mark at opening.
+type GenerationFinding string
 
 // The findings. Only FoundOlder means that something is wrong.
 const (
-	FoundInStep  MarkFinding = ""        // the ledger is as far as it was, or new
-	FoundOlder   MarkFinding = "older"   // the ledger is a copy that was put back: it counts as restored
-	FoundNoMark  MarkFinding = "no_mark" // it was moved here, or its mark was removed: it cannot be told
-	FoundForeign MarkFinding = "foreign" // the mark is another ledger's: it cannot be told
+	FoundInStep  GenerationFinding = ""        // the ledger is as far as it was, or new
+	FoundOlder   GenerationFinding = "older"   // the ledger is a copy that was put back: it counts as restored
+	FoundNoMark  GenerationFinding = "no_mark" // it was moved here, or its mark was removed: it cannot be told
+	FoundForeign GenerationFinding = "foreign" // the mark is another ledger's: it cannot be told
 )
 
 // Found returns the result of comparing the mark when this process opened the ledger.
-func (l *Ledger) Found() MarkFinding { return l.found }
+func (l *Ledger) FoundGeneration() GenerationFinding { return l.found }
 
 // errPutBack refuses a write to a ledger that has become older under this process.
 var errPutBack = errors.New("the ledger was put back under this process: another copy lies in its place; stop every payersync that uses it, and start again")
 
-// checkMark compares the ledger with its mark and brings them in step. A ledger
+// checkGeneration compares the ledger with its mark and brings them in step. A ledger
 // that is behind counts as restored from this moment on.
-func (l *Ledger) checkMark(ctx context.Context) error {
+func (l *Ledger) checkGeneration(ctx context.Context) error {
 	if !l.below.isFile() {
 		return l.identify(ctx)
 	}
 	name := filepath.Base(l.path)
-	file, err := l.folder.OpenOrCreateFor(name+markEnding, name)
+	file, err := l.folder.OpenOrCreateFor(name+generationEnding, name)
 	if err != nil {
 		return &OpenError{Path: l.path, Why: "its mark cannot be opened: " + err.Error(),
 			Next: "Give the file to the user that payersync runs as; if it is no ordinary file, find out how it came there and move it away."}
 	}
-	l.mark = file
+	l.generationStore = file
 	if err := l.refuseShared(file); err != nil {
 		return err
 	}
-	said, known, err := l.readMark() // before the ledger, which may grow meanwhile
+	said, known, err := l.readGeneration() // before the ledger, which may grow meanwhile
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (l *Ledger) checkMark(ctx context.Context) error {
 	if err := tx.Commit(); err != nil {
 		return fmt.Errorf("compare the ledger with its mark: %w", err)
 	}
-	if err := l.advanceMark(ctx, commits, l.found != FoundInStep || !known); err != nil || known {
+	if err := l.advanceGeneration(ctx, commits, l.found != FoundInStep || !known); err != nil || known {
 		return err
 	}
 	return l.folder.Sync()
@@ -114,7 +114,7 @@ func (l *Ledger) identify(ctx context.Context) error {
 
 // inStep reports whether the mark is the ledger's and not ahead of it, so no write is needed. The
 // next commit raises an older mark, before any caller or the service learns of the commit.
-func (l *Ledger) inStep(ctx context.Context, said mark, known bool) (bool, error) {
+func (l *Ledger) inStep(ctx context.Context, said generation, known bool) (bool, error) {
 	var commits int64
 	if err := l.reader.QueryRowContext(ctx, "SELECT identity, commits FROM ledger").Scan(&l.identity,
 		&commits); err != nil {
@@ -140,7 +140,7 @@ func (l *Ledger) refuseShared(mark *os.File) error {
 
 // compare compares the ledger with its mark, and returns the mark's next number. A ledger without
 // an identity is new, or of a version that did not count.
-func (l *Ledger) compare(ctx context.Context, tx *sql.Tx, said mark, known bool) (commits int64, err error) {
+func (l *Ledger) compare(ctx context.Context, tx *sql.Tx, said generation, known bool) (commits int64, err error) {
 	var identity string
 	var used bool
 	if err := tx.QueryRowContext(ctx,
@@ -169,28 +169,28 @@ func (l *Ledger) compare(ctx context.Context, tx *sql.Tx, said mark, known bool)
 	return commits, err
 }
 
-// readMark returns what the mark says; false when it says nothing that can be
+// readGeneration returns what the mark says; false when it says nothing that can be
 // understood.
-func (l *Ledger) readMark() (m mark, known bool, err error) {
-	if l.mark == nil {
+func (l *Ledger) readGeneration() (m generation, known bool, err error) {
+	if l.generationStore == nil {
 		return m, false, nil
 	}
 	var buf [128]byte // more than any mark
-	n, err := l.mark.ReadAt(buf[:], 0)
+	n, err := l.generationStore.ReadAt(buf[:], 0)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return m, false, fmt.Errorf("read the ledger's mark: %w", err)
 	}
-	m, known = parseMark(string(buf[:n]))
+	m, known = parseGeneration(string(buf[:n]))
 	return m, known, nil
 }
 
-func parseMark(text string) (m mark, known bool) {
-	_, err := fmt.Sscanf(text, markText, &m.ledger, &m.commits)
+func parseGeneration(text string) (m generation, known bool) {
+	_, err := fmt.Sscanf(text, generationText, &m.ledger, &m.commits)
 	return m, err == nil && text == m.String()
 }
 
 // String returns the mark as its file holds it.
-func (m mark) String() string { return fmt.Sprintf(markText, m.ledger, m.commits) }
+func (m generation) String() string { return fmt.Sprintf(generationText, m.ledger, m.commits) }
 
 // lockFile waits for other processes to let go of a file's lock, and takes it.
 func lockFile(ctx context.Context, f *os.File) error {
@@ -200,20 +200,20 @@ func lockFile(ctx context.Context, f *os.File) error {
 	})
 }
 
-// advanceMark stores the ledger's commit count, and with durable waits until it is on disk. The
+// advanceGeneration stores the ledger's commit count, and with durable waits until it is on disk. The
 // mark only grows: processes that share the ledger take turns, and a lower number leaves it
 // unchanged.
-func (l *Ledger) advanceMark(ctx context.Context, commits int64, durable bool) error {
-	if l.mark == nil {
+func (l *Ledger) advanceGeneration(ctx context.Context, commits int64, durable bool) error {
+	if l.generationStore == nil {
 		return nil
 	}
-	if err := lockFile(ctx, l.mark); err != nil {
+	if err := lockFile(ctx, l.generationStore); err != nil {
 		return fmt.Errorf("lock the ledger's mark: %w", err)
 	}
-	err := l.raiseMark(commits)
-	err = errors.Join(err, syscall.Flock(int(l.mark.Fd()), syscall.LOCK_UN))
+	err := l.raiseGeneration(commits)
+	err = errors.Join(err, syscall.Flock(int(l.generationStore.Fd()), syscall.LOCK_UN))
 	if err == nil && durable {
-		err = l.mark.Sync()
+		err = l.generationStore.Sync()
 	}
 	if err != nil {
 		return fmt.Errorf("write the ledger's mark: %w", err)
@@ -221,17 +221,17 @@ func (l *Ledger) advanceMark(ctx context.Context, commits int64, durable bool) e
 	return nil
 }
 
-// raiseMark writes the mark unless it says as much already.
-func (l *Ledger) raiseMark(commits int64) error {
-	said, known, err := l.readMark()
+// raiseGeneration writes the mark unless it says as much already.
+func (l *Ledger) raiseGeneration(commits int64) error {
+	said, known, err := l.readGeneration()
 	if err != nil || known && said.ledger == l.identity && said.commits >= commits {
 		return err
 	}
-	text := mark{l.identity, commits}.String()
+	text := generation{l.identity, commits}.String()
 	if !known {
-		err = l.mark.Truncate(int64(len(text)))
+		err = l.generationStore.Truncate(int64(len(text)))
 	}
-	_, writeErr := l.mark.WriteAt([]byte(text), 0)
+	_, writeErr := l.generationStore.WriteAt([]byte(text), 0)
 	return errors.Join(err, writeErr)
 }
 
@@ -254,15 +254,15 @@ func (tx *Tx) step() (commits int64, err error) {
 	if err := tx.l.sameKey(key); err != nil {
 		return 0, err
 	}
-	said, known, err := tx.l.readMark()
+	said, known, err := tx.l.readGeneration()
 	if err == nil && known && said.ledger == tx.l.identity && said.commits >= commits {
 		err = errPutBack
 	}
 	return commits, err
 }
 
-// PutBack returns when a restore of the ledger was last detected; zero if never.
-func (l *Ledger) PutBack(ctx context.Context) (time.Time, error) {
+// RestoredAt returns when a restore of the ledger was last detected; zero if never.
+func (l *Ledger) RestoredAt(ctx context.Context) (time.Time, error) {
 	var at sql.NullString
 	if err := l.queryRow(ctx, "SELECT put_back_at FROM ledger").Scan(&at); err != nil {
 		return time.Time{}, fmt.Errorf("read when the ledger was put back: %w", err)
