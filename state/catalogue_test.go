@@ -65,7 +65,7 @@ func openSQLite(t *testing.T) *sql.DB {
 	db.SetMaxOpenConns(1)
 	known := make(chan struct{})
 	close(known)
-	steps, err := (&sqliteFile{}).steps(&Ledger{writer: db, seal: seal, sound: &verdict{known: known}})
+	steps, err := (&sqliteFile{}).steps(&Ledger{writer: db, seal: seal, sound: &integrityCheck{known: known}})
 	if err == nil {
 		_, err = steps.Up(t.Context())
 	}

@@ -74,7 +74,7 @@ func judge(t *testing.T, opts Options, want map[string][]string) (how string, di
 		return "refused", nil
 	}
 	defer func() { _ = l.Close() }()
-	if l.Sound(t.Context()) != nil {
+	if l.WaitForIntegrity(t.Context()) != nil {
 		if err := l.Ping(t.Context()); err == nil {
 			t.Error("a damaged ledger was written to")
 		}

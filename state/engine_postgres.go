@@ -69,7 +69,7 @@ func (e *postgres) open(_ context.Context, l *Ledger) error {
 	if e.brief {
 		l.reader.SetMaxIdleConns(1)
 	}
-	l.sound = lookThrough(e.look, l.look, time.Time{}, l.Now, false)
+	l.sound = startIntegrityCheck(e.look, l.look, time.Time{}, l.Now, false)
 	if !e.server.clock {
 		l.now = e.server.Now
 	}

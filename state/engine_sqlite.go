@@ -46,7 +46,7 @@ type sqliteFile struct {
 	name     string        // of the file in it
 	path     string        // of the file, with no link in it
 	readOnly string        // how a reader opens it
-	looked   lookedNote    // what the note beside it said when it was opened
+	looked   integrityNote // what the note beside it said when it was opened
 	brief    bool          // see Options
 }
 
@@ -75,14 +75,14 @@ func (e *sqliteFile) open(ctx context.Context, l *Ledger) (err error) {
 	if l.place, err = os.Lstat(e.path); err != nil {
 		return fmt.Errorf("look at the ledger's files: %w", err)
 	}
-	looked := e.lastLook(l.Now())
+	looked := e.lastIntegrityCheck(l.Now())
 	fresh, err := e.checkFile(ctx, l.seal)
 	if err != nil {
 		return err
 	}
-	l.sound = lookThrough(e.quickCheck, l.look, looked, l.Now, e.brief)
+	l.sound = startIntegrityCheck(e.quickCheck, l.look, looked, l.Now, e.brief)
 	if fresh { // it is made, or put into the form that is written to
-		if err := l.Sound(ctx); err != nil {
+		if err := l.WaitForIntegrity(ctx); err != nil {
 			return err
 		}
 	}
@@ -131,7 +131,7 @@ func (e *sqliteFile) migrate(ctx context.Context, l *Ledger) error {
 		if migrated = true; l.seal.away != nil { // what is made new may be sealed
 			return l.seal.away
 		}
-		return l.Sound(ctx)
+		return l.WaitForIntegrity(ctx)
 	}
 	newer := func(current, target int64) error {
 		return &OpenError{
@@ -249,7 +249,7 @@ func (*sqliteFile) settle(_ context.Context, _ *Tx, lost error) error {
 	return lost
 }
 
-func (e *sqliteFile) close(looked time.Time) { e.noteLook(looked) }
+func (e *sqliteFile) close(looked time.Time) { e.noteIntegrity(looked) }
 
 func (*sqliteFile) batchOver(*Ledger) {}
 

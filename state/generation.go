@@ -81,7 +81,7 @@ func (l *Ledger) checkGeneration(ctx context.Context) error {
 	if inStep, err := l.inStep(ctx, said, known); err != nil || inStep {
 		return err
 	}
-	if err := l.Sound(ctx); err != nil {
+	if err := l.WaitForIntegrity(ctx); err != nil {
 		return err
 	}
 	tx, err := l.writer.BeginTx(ctx, nil)

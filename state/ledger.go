@@ -92,7 +92,7 @@ type Ledger struct {
 	letterKey       []byte                 // see letter_key.go
 	place           os.FileInfo            // of the ledger file, as it was before SQLite opened it
 	opened          map[string]os.FileInfo // what SQLite has open
-	sound           *verdict               // of the look through the whole file; see sound.go
+	sound           *integrityCheck        // of the look through the whole file; see integrity.go
 	now             func() time.Time
 	asked           func(done bool) error // Options.Commit
 	watched         func() func(error)    // Options.Committing
@@ -339,7 +339,7 @@ func (l *Ledger) checkKey(ctx context.Context, db executor) error {
 		return nil // nothing was ever sealed
 	}
 	if box == nil {
-		if err := l.Sound(ctx); err != nil {
+		if err := l.WaitForIntegrity(ctx); err != nil {
 			return err
 		}
 		if err := db.QueryRowContext(ctx, "UPDATE ledger SET key_check = coalesce(key_check, ?) RETURNING key_check",
@@ -368,7 +368,7 @@ func (l *Ledger) disconnect() error {
 	var looked time.Time
 	if l.sound != nil {
 		l.sound.giveUp()
-		looked = l.sound.foundSound()
+		looked = l.sound.foundIntact()
 	}
 	errs = append(errs, l.leave(), l.reads.close())
 	if l.reader != nil {
@@ -428,7 +428,7 @@ func (l *Ledger) queryRow(ctx context.Context, query string, args ...any) row {
 type row struct {
 	of    *sql.Row
 	err   error
-	sound *verdict
+	sound *integrityCheck
 }
 
 func (r row) Scan(dest ...any) error {

@@ -193,7 +193,7 @@ func TestALedgerWithWhatActsOnNothingIsOpened(t *testing.T) {
 func TestASchemaIsComparedOnceUntilItChanges(t *testing.T) {
 	t.Parallel()
 	d := filled(t)
-	note := func(path string) (n lookedNote) {
+	note := func(path string) (n integrityNote) {
 		if err := json.Unmarshal(readFile(t, path+lookedEnding), &n); err != nil {
 			t.Fatal(err)
 		}

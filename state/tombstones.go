@@ -383,7 +383,7 @@ func (l *Ledger) scrubLater(ctx context.Context) error {
 	if err := l.queryRow(ctx, "SELECT EXISTS (SELECT 1 FROM tombstones WHERE "+due+")").Scan(&any); err != nil || !any {
 		return err
 	}
-	if err := l.Sound(ctx); err != nil {
+	if err := l.WaitForIntegrity(ctx); err != nil {
 		return err
 	}
 	if clean, err := l.scrub(ctx, nil); err != nil || !clean {
@@ -409,7 +409,7 @@ func (l *Ledger) heed(ctx context.Context, keys map[string]forgetKey, news []tom
 		}); err != nil {
 		return fmt.Errorf("look for payers that were forgotten: %w", err)
 	}
-	if err := l.Sound(ctx); err != nil {
+	if err := l.WaitForIntegrity(ctx); err != nil {
 		return err
 	}
 	return l.doAlone(func(tx *Tx) error {

@@ -66,7 +66,7 @@ func ofVersion(t testing.TB, version int64) *desk {
 	db := rawDB(t, d.opts.Path)
 	none := make(chan struct{})
 	close(none)
-	old := &Ledger{path: d.opts.Path, writer: db, seal: seal, sound: &verdict{known: none}}
+	old := &Ledger{path: d.opts.Path, writer: db, seal: seal, sound: &integrityCheck{known: none}}
 	for _, s := range []string{"PRAGMA journal_mode = WAL", fmt.Sprintf("PRAGMA application_id = %d", applicationID)} {
 		if _, err := db.ExecContext(t.Context(), s); err != nil {
 			t.Fatal(err)

@@ -79,7 +79,7 @@ func (l *Ledger) hand(ctx context.Context, w *write) error {
 		return context.Cause(ctx)
 	default:
 	}
-	if err := l.Sound(ctx); err != nil {
+	if err := l.WaitForIntegrity(ctx); err != nil {
 		return err
 	}
 	select {

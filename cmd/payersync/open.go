@@ -118,7 +118,7 @@ func (a *app) openWhole(ctx context.Context, cfg *config.Config, note bool) (*se
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Ledger.Sound(ctx); err != nil {
+	if err := s.Ledger.WaitForIntegrity(ctx); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func (a *app) openAny(ctx context.Context) (*session.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Ledger.Sound(ctx); err != nil {
+	if err := s.Ledger.WaitForIntegrity(ctx); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -173,6 +173,6 @@ func (a *app) runs(open func(context.Context) (*session.Session, error),
 
 // damage returns the damage found in a ledger meanwhile: earlier output may be wrong.
 func damage(s *session.Session) error {
-	_, err := s.Ledger.Verdict()
+	_, err := s.Ledger.IntegrityKnown()
 	return err
 }

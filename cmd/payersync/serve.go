@@ -212,7 +212,7 @@ func (svc *service) uncounted(why error) {
 // no request leaves. If the file is as it was left, the check goes on beside the work, and damage ends the
 // work.
 func whenSound(ctx context.Context, s *session.Session, work func(context.Context) error) error {
-	err := s.Ledger.Sound(ctx)
+	err := s.Ledger.WaitForIntegrity(ctx)
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -236,7 +236,7 @@ func untilDamaged(ctx context.Context, s *session.Session, work func(context.Con
 	working, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	go func() {
-		if err := s.Ledger.Looked(working); isDamage(err) {
+		if err := s.Ledger.WaitForFullCheck(working); isDamage(err) {
 			stop(err)
 		}
 	}()

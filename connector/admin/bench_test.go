@@ -121,7 +121,7 @@ func counted(b *testing.B) *world {
 	w := &world{t: b, path: filepath.Join(*benchLedger, "payersync.db"),
 		now: time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)}
 	w.ledger = w.open(state.Options{KeyFile: w.path + ".key"})
-	if err := w.ledger.Sound(b.Context()); err != nil { // the file is looked through first
+	if err := w.ledger.WaitForIntegrity(b.Context()); err != nil { // the file is looked through first
 		b.Fatal(err)
 	}
 	return w

@@ -143,7 +143,7 @@ func readPaths() (paths []string) {
 // memory, and the part kept after they are gone.
 func BenchmarkPeople(b *testing.B) {
 	h := benchHouse(b)
-	if err := h.ledger.Sound(b.Context()); err != nil {
+	if err := h.ledger.WaitForIntegrity(b.Context()); err != nil {
 		b.Fatal(err)
 	}
 	memory := func() int64 { // of the process, in bytes; 0 where nothing tells

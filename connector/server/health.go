@@ -76,7 +76,7 @@ func (s *Server) serveReady(w http.ResponseWriter) {
 // readiness returns the state of the ledger. Concurrent callers share one check and wait lookWait at most: a
 // probe that times out learns nothing.
 func (s *Server) readiness() readiness {
-	if known, _ := s.cfg.Ledger.Verdict(); !known {
+	if known, _ := s.cfg.Ledger.IntegrityKnown(); !known {
 		return unready(checking, "the ledger is looked through before anything is written to it")
 	}
 	found := s.looking.DoChan("", func() (any, error) { return s.look(), nil })

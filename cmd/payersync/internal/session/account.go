@@ -86,7 +86,7 @@ func (s *Session) SameAccountBy(ctx context.Context, tokens oauth2.TokenSource) 
 // sameAccount checks that r reaches the ledger's account, as want, and refuses with *state.ErrOtherAccount
 // without proof.
 func sameAccount(ctx context.Context, r *reconcile.Reconciler, have, want state.Account) error {
-	if err := r.Ledger.Sound(ctx); err != nil {
+	if err := r.Ledger.WaitForIntegrity(ctx); err != nil {
 		return err
 	}
 	found, err := r.Evidence(ctx)

@@ -11,14 +11,14 @@ import (
 // Checking a large file takes seconds, and read-only commands should not wait for it. So the file
 // is checked beside the first reads, on a connection of its own, and writes wait. A damaged ledger
 // is never written, and no request leaves without being recorded in it. A reader meets damage where
-// it reads it, as SQLite does. Whether a file need not be waited for is decided in looked.go.
+// it reads it, as SQLite does. Whether a file need not be waited for is decided in integrity_note.go.
 
-// lookAfter is the delay before the check starts without a waiting caller. Short read commands are
+// integrityCheckDelay is the delay before the check starts without a waiting caller. Short read commands are
 // done by then, and need the disk for themselves.
-const lookAfter = 250 * time.Millisecond
+const integrityCheckDelay = 250 * time.Millisecond
 
 // verdict is the result of a check of the whole file.
-type verdict struct {
+type integrityCheck struct {
 	known  chan struct{} // closed when it is known
 	err    error         // why the file is not written to; to be read once it is known
 	at     time.Time     // when it was known
@@ -29,17 +29,17 @@ type verdict struct {
 	damaged atomic.Bool // SQLite has met damage: last counts no more
 }
 
-// lookThrough starts the check of the file, after before has returned. Nobody waits if the file is
+// startIntegrityCheck starts the check of the file, after before has returned. Nobody waits if the file is
 // unchanged since it was last found sound. With onlyAsked it starts when somebody waits for it.
-func lookThrough(look func(context.Context) error, before func(context.Context), last time.Time,
-	now func() time.Time, onlyAsked bool) *verdict {
+func startIntegrityCheck(look func(context.Context) error, before func(context.Context), last time.Time,
+	now func() time.Time, onlyAsked bool) *integrityCheck {
 	ctx, cancel := context.WithCancel(context.Background())
 	begin := make(chan struct{})
-	v := &verdict{known: make(chan struct{}), asked: sync.OnceFunc(func() { close(begin) }), last: last}
+	v := &integrityCheck{known: make(chan struct{}), asked: sync.OnceFunc(func() { close(begin) }), last: last}
 	v.giveUp = sync.OnceFunc(func() { cancel(); <-v.known })
 	var unasked <-chan time.Time
 	if !onlyAsked {
-		unasked = time.After(lookAfter)
+		unasked = time.After(integrityCheckDelay)
 	}
 	go func() {
 		defer close(v.known)
@@ -58,19 +58,19 @@ func lookThrough(look func(context.Context) error, before func(context.Context),
 }
 
 // trusted reports whether the file may be written before its check has ended.
-func (v *verdict) trusted() bool { return !v.last.IsZero() && !v.damaged.Load() }
+func (v *integrityCheck) trusted() bool { return !v.last.IsZero() && !v.damaged.Load() }
 
 // heed returns err. Damage reported by SQLite invalidates all earlier findings.
-func (v *verdict) heed(err error) error {
+func (v *integrityCheck) heed(err error) error {
 	if v != nil && troubleOf(err) == corrupt {
 		v.damaged.Store(true)
 	}
 	return err
 }
 
-// foundSound returns when the file was last found sound, after the check has ended or was
+// foundIntact returns when the file was last found sound, after the check has ended or was
 // cancelled; zero if it was not, or after later damage.
-func (v *verdict) foundSound() time.Time {
+func (v *integrityCheck) foundIntact() time.Time {
 	switch {
 	case v.damaged.Load():
 		return time.Time{}
@@ -85,7 +85,7 @@ func (v *verdict) foundSound() time.Time {
 // Sound waits until the whole file was checked since opening, unless a process that had checked it closed it
 // cleanly. It returns nil if the file is sound, or else the *OpenError of every write. Callers check this
 // before they send requests based on the ledger.
-func (l *Ledger) Sound(ctx context.Context) error {
+func (l *Ledger) WaitForIntegrity(ctx context.Context) error {
 	select {
 	case <-l.sound.known:
 		return l.sound.err
@@ -94,12 +94,12 @@ func (l *Ledger) Sound(ctx context.Context) error {
 	if l.sound.trusted() {
 		return nil
 	}
-	return l.Looked(ctx)
+	return l.WaitForFullCheck(ctx)
 }
 
 // Looked waits until the check of the whole file has ended, even if no caller needs it, and returns
 // the result.
-func (l *Ledger) Looked(ctx context.Context) error {
+func (l *Ledger) WaitForFullCheck(ctx context.Context) error {
 	l.sound.asked()
 	select {
 	case <-l.sound.known:
@@ -110,7 +110,7 @@ func (l *Ledger) Looked(ctx context.Context) error {
 }
 
 // Verdict is Sound without waiting: known is false while writes wait for the check of the file.
-func (l *Ledger) Verdict() (known bool, err error) {
+func (l *Ledger) IntegrityKnown() (known bool, err error) {
 	select {
 	case <-l.sound.known:
 		return true, l.sound.err
@@ -124,7 +124,7 @@ func (l *Ledger) ofDamage(ctx context.Context, err error) error {
 	if troubleOf(l.sound.heed(err)) != corrupt || l.sound == nil {
 		return err
 	}
-	if found := l.Sound(ctx); found != nil {
+	if found := l.WaitForIntegrity(ctx); found != nil {
 		return found
 	}
 	return damaged(l.path, err.Error())

@@ -41,7 +41,7 @@ func TestALedgerOpenedForOneLookIsCheckedOnlyIfSomebodyWaits(t *testing.T) {
 	for _, brief := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			checked := make(chan struct{}, 1)
-			v := lookThrough(func(context.Context) error { checked <- struct{}{}; return nil }, func(context.Context) {},
+			v := startIntegrityCheck(func(context.Context) error { checked <- struct{}{}; return nil }, func(context.Context) {},
 				time.Time{}, time.Now, brief)
 			time.Sleep(time.Hour) // of the bubble's own clock
 			if (len(checked) == 0) != brief {
@@ -76,7 +76,7 @@ func TestADamagedLedgerIsReadAndNeverWrittenTo(t *testing.T) {
 			t.Errorf("a write ends with %v, want an OpenError", err)
 		}
 	}
-	if known, err := l.Verdict(); !known || err == nil {
+	if known, err := l.IntegrityKnown(); !known || err == nil {
 		t.Errorf("the verdict is %v, %v", known, err)
 	}
 	if err := l.Close(); err != nil {
@@ -159,7 +159,7 @@ func TestReadingWaitsForNoLookThroughTheFile(t *testing.T) {
 	if _, err := l.Funnel(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if known, err := l.Verdict(); known || err != nil {
+	if known, err := l.IntegrityKnown(); known || err != nil {
 		t.Errorf("the verdict is %v, %v before the file was looked through", known, err)
 	}
 	short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -168,7 +168,7 @@ func TestReadingWaitsForNoLookThroughTheFile(t *testing.T) {
 		t.Errorf("a write that has no time to wait ends with %v", err)
 	}
 	close(looked)
-	if err := errors.Join(l.Ping(t.Context()), l.Sound(t.Context())); err != nil {
+	if err := errors.Join(l.Ping(t.Context()), l.WaitForIntegrity(t.Context())); err != nil {
 		t.Errorf("a write after the look ends with %v", err)
 	}
 }
@@ -208,10 +208,10 @@ func TestALedgerThatNobodyTouchedSinceItWasClosedIsWrittenToAtOnce(t *testing.T)
 	d.opts.Look = func(ctx context.Context) { <-ctx.Done() } // it never ends
 	for range 3 {                                            // each closes it whole for the next
 		l := d.another()
-		if known, err := l.Verdict(); !known || err != nil {
+		if known, err := l.IntegrityKnown(); !known || err != nil {
 			t.Errorf("the verdict is %v, %v", known, err)
 		}
-		if err := errors.Join(l.Ping(t.Context()), l.Sound(t.Context()), l.Close()); err != nil {
+		if err := errors.Join(l.Ping(t.Context()), l.WaitForIntegrity(t.Context()), l.Close()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -279,7 +279,7 @@ func TestALedgerThatMayNotBeAsItWasLeftIsLookedThroughFirst(t *testing.T) {
 			change(t, d)
 			d.opts.Look = func(ctx context.Context) { <-ctx.Done() }
 			l := d.another()
-			if known, err := l.Verdict(); known || err != nil {
+			if known, err := l.IntegrityKnown(); known || err != nil {
 				t.Errorf("the verdict is %v, %v before the file was looked through", known, err)
 			}
 		})

@@ -22,16 +22,16 @@ const (
 	lookedLasts  = 24 * time.Hour
 )
 
-// lookedNote records when a ledger's file was last checked, and its state after that.
-type lookedNote struct {
+// integrityNote records when a ledger's file was last checked, and its state after that.
+type integrityNote struct {
 	At     time.Time   `json:"looked_through_at"`
 	Left   files.Trace `json:"left"`
 	Schema string      `json:"schema,omitempty"` // fingerprint of the schema that was compared last
 }
 
-// lastLook returns the time of the last check if the file is unchanged since then. Zero means that
+// lastIntegrityCheck returns the time of the last check if the file is unchanged since then. Zero means that
 // the file must be checked before any write.
-func (e *sqliteFile) lastLook(now time.Time) time.Time {
+func (e *sqliteFile) lastIntegrityCheck(now time.Time) time.Time {
 	text, err := e.folder.Read(e.name+lookedEnding, 1<<10)
 	if err != nil || json.Unmarshal(text, &e.looked) != nil || e.shared() {
 		return time.Time{}
@@ -49,9 +49,9 @@ func (e *sqliteFile) shared() bool {
 	return !errors.Is(err, fs.ErrNotExist) && (err != nil || log.Size > 0)
 }
 
-// noteLook records the state of a sound file at closing, and removes that record for a damaged one. If that
+// noteIntegrity records the state of a sound file at closing, and removes that record for a damaged one. If that
 // fails, or another process has the ledger open, the next start checks it first.
-func (e *sqliteFile) noteLook(at time.Time) {
+func (e *sqliteFile) noteIntegrity(at time.Time) {
 	if at.IsZero() {
 		_ = e.folder.Remove(e.name + lookedEnding)
 		return
@@ -60,7 +60,7 @@ func (e *sqliteFile) noteLook(at time.Time) {
 		return
 	}
 	left, err := e.folder.Trace(e.name)
-	note := lookedNote{At: at.UTC(), Left: left, Schema: e.looked.Schema}
+	note := integrityNote{At: at.UTC(), Left: left, Schema: e.looked.Schema}
 	if err != nil || note.Left == e.looked.Left && note.At.Equal(e.looked.At) {
 		return
 	}
@@ -68,7 +68,7 @@ func (e *sqliteFile) noteLook(at time.Time) {
 }
 
 // write does not wait for the disk: what a power cut leaves of a note matches no file, or nothing was lost.
-func (e *sqliteFile) write(note lookedNote) error {
+func (e *sqliteFile) write(note integrityNote) error {
 	text, err := json.Marshal(note)
 	if err != nil {
 		return err
