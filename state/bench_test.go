@@ -377,7 +377,7 @@ func BenchmarkStandingOf(b *testing.B) {
 	})
 	b.ResetTimer()
 	for n := 0; b.Loop(); n++ {
-		s, err := d.StandingOf(b.Context(), RecordID{acme, fmt.Sprintf("c%05d", n*7%payers)})
+		s, err := d.ReadinessOf(b.Context(), RecordID{acme, fmt.Sprintf("c%05d", n*7%payers)})
 		if err != nil || s == nil || s.Letters.Sent != steps {
 			b.Fatal(s, err)
 		}

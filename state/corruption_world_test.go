@@ -172,7 +172,7 @@ func readAll(ctx context.Context, l *Ledger) error {
 	for _, r := range rows {
 		_, err := l.Payer(ctx, r.Connection, r.SourceID)
 		note(err)
-		_, err = l.StandingOf(ctx, RecordID{r.Connection, r.SourceID})
+		_, err = l.ReadinessOf(ctx, RecordID{r.Connection, r.SourceID})
 		note(err)
 	}
 	for _, pending := range []bool{true, false} {

@@ -155,12 +155,12 @@ func TestASecondCustomerIsAFindingEverywhere(t *testing.T) {
 	if err != nil || len(counts) != 1 || counts[0].Count != 2 {
 		t.Errorf("counted are %+v: %v", counts, err)
 	}
-	s, err := d.StandingOf(ctx, id)
+	s, err := d.ReadinessOf(ctx, id)
 	if err != nil || s.Told[ToldDuplicate].Reason != connector.ReasonDuplicateCustomer ||
 		s.Told[ToldDuplicate].Since.IsZero() {
 		t.Errorf("it stands at %+v: %v", s, err)
 	}
-	if err := d.EachOutline(ctx, func(o ReadinessFacts) error {
+	if err := d.EachReadinessUnordered(ctx, func(o ReadinessFacts) error {
 		if o.Told[ToldDuplicate].Reason != connector.ReasonDuplicateCustomer {
 			t.Errorf("the outline of %s is told %v", o.SourceID, o.Told)
 		}

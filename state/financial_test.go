@@ -34,7 +34,7 @@ func TestAFinancialStatusIsKeptOfCustomersOfOursAndMovesNothing(t *testing.T) {
 			t.Errorf("in a list by %q: %+v, %v", sorted, rows, err)
 		}
 	}
-	standing, err := d.StandingOf(t.Context(), RecordID{acme, "c000"})
+	standing, err := d.ReadinessOf(t.Context(), RecordID{acme, "c000"})
 	if err != nil || standing.Financial != got {
 		t.Errorf("where it stands: %+v, %v", standing.Financial, err)
 	}

@@ -53,7 +53,7 @@ func (h hashes) record(id RecordID) uint64 { return maphash.Comparable(h.seed, i
 // connection or of all for "". It reads each table once, in file order, and joins them in memory.
 // With many rows that takes a fifth of the time.
 func (l *Ledger) EachSigning(ctx context.Context, connection string, do func(Signing) error) error {
-	return l.atOnce(ctx, func(m moment) error {
+	return l.atOneSnapshot(ctx, func(m readSnapshot) error {
 		hash := hashes{maphash.MakeSeed()}
 		signings, of, err := m.signings(ctx, hash)
 		if err != nil {
@@ -102,7 +102,7 @@ func (l *Ledger) EachSigning(ctx context.Context, connection string, do func(Sig
 
 // signings returns the mandates first observed while unsigned, and the place of each customer's
 // first, counted from 1, by the hash of its id.
-func (m moment) signings(ctx context.Context, hash hashes) (all []awaited, of map[uint64]int32, err error) {
+func (m readSnapshot) signings(ctx context.Context, hash hashes) (all []awaited, of map[uint64]int32, err error) {
 	of = map[uint64]int32{}
 	places := map[uint64]int32{} // in all, counted from 1; 0 for a mandate that was first observed otherwise
 	var id, customer string

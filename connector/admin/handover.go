@@ -81,7 +81,7 @@ type HandoverFile struct {
 // in the audit log before anybody can see a link.
 func MakeHandover(ctx context.Context, ledger *state.Ledger, h Handover, actor string) (*HandoverFile, error) {
 	file := &HandoverFile{ledger: ledger, of: h, at: ledger.Now()}
-	err := ledger.EachStanding(ctx, h.Connection, func(f state.ReadinessFacts) error {
+	err := ledger.EachReadiness(ctx, h.Connection, func(f state.ReadinessFacts) error {
 		if _, takes := file.row(f); !takes {
 			return nil
 		}
@@ -110,7 +110,7 @@ var errEnough = errors.New("enough was read")
 // Each passes the rows of the file, with their links, to do: each in its current state, without payers gone from the
 // list since.
 func (file *HandoverFile) Each(ctx context.Context, do func(HandoverRow) error) error {
-	return file.ledger.EachStandingOf(ctx, file.records, func(f state.ReadinessFacts) error {
+	return file.ledger.EachReadinessOf(ctx, file.records, func(f state.ReadinessFacts) error {
 		r, takes := file.row(f)
 		if !takes {
 			return nil

@@ -239,7 +239,7 @@ func (w *world) checkInvited(seed uint64) {
 			w.t.Errorf("seed %d: %s is handed over without its link", seed, r.MandateID)
 		}
 	}
-	err := w.ledger.EachStanding(w.t.Context(), "", func(f state.ReadinessFacts) error {
+	err := w.ledger.EachReadiness(w.t.Context(), "", func(f state.ReadinessFacts) error {
 		s := readiness.Of(f, w.now)
 		switch {
 		case handed[f.Mandate.ID] &&
@@ -263,7 +263,7 @@ func (w *world) checkInvited(seed uint64) {
 func (w *world) checkCount(t *testing.T, seed uint64) {
 	t.Helper()
 	whole := map[state.RecordID]readiness.Assessment{}
-	err := w.ledger.EachStanding(t.Context(), "", func(f state.ReadinessFacts) error {
+	err := w.ledger.EachReadiness(t.Context(), "", func(f state.ReadinessFacts) error {
 		whole[f.RecordID] = wordless(readiness.Of(f, w.now))
 		return nil
 	})
@@ -271,7 +271,7 @@ func (w *world) checkCount(t *testing.T, seed uint64) {
 		t.Fatal(err)
 	}
 	outlined := map[state.RecordID]readiness.Assessment{}
-	err = w.ledger.EachOutline(t.Context(), func(f state.ReadinessFacts) error {
+	err = w.ledger.EachReadinessUnordered(t.Context(), func(f state.ReadinessFacts) error {
 		outlined[f.RecordID] = wordless(readiness.Of(f, w.now))
 		return nil
 	})

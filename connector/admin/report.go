@@ -80,7 +80,7 @@ func MakeReport(ctx context.Context, ledger *state.Ledger, on ReportOn, each fun
 	var signing error
 	var reading sync.WaitGroup // both take long for many
 	reading.Go(func() { g.Signing, signing = daysToSign(ctx, ledger, on.Connection, g.At) })
-	err := ledger.EachStanding(ctx, on.Connection, func(f state.ReadinessFacts) error {
+	err := ledger.EachReadiness(ctx, on.Connection, func(f state.ReadinessFacts) error {
 		row := reportRow(readiness.WithoutExpired(f, g.At, on.Valid), g.At)
 		g.add(row.Assessment)
 		if f.Label == nil {
@@ -99,7 +99,7 @@ func MakeReport(ctx context.Context, ledger *state.Ledger, on ReportOn, each fun
 // records gone since.
 func EachReportRow(ctx context.Context, ledger *state.Ledger, on ReportOn, at time.Time, records []state.RecordID,
 	do func(ReportRow) error) error {
-	return ledger.EachStandingOf(ctx, records, func(f state.ReadinessFacts) error {
+	return ledger.EachReadinessOf(ctx, records, func(f state.ReadinessFacts) error {
 		return do(reportRow(readiness.WithoutExpired(f, at, on.Valid), at))
 	})
 }

@@ -218,7 +218,7 @@ func indexed(ctx context.Context, ledger *state.Ledger, sendings []Sending) (pay
 		return nil
 	}
 	if len(sendings) > fewSendings || slices.ContainsFunc(sendings, func(s Sending) bool { return s.MandateID == "" }) {
-		return by, ledger.EachStanding(ctx, "", add)
+		return by, ledger.EachReadiness(ctx, "", add)
 	}
 	for _, s := range sendings {
 		if by[s.MandateID] != nil {
@@ -229,7 +229,7 @@ func indexed(ctx context.Context, ledger *state.Ledger, sendings []Sending) (pay
 			return nil, err
 		}
 		for _, p := range payers {
-			f, err := ledger.StandingOf(ctx, state.RecordID{Connection: p.Connection, SourceID: p.SourceID})
+			f, err := ledger.ReadinessOf(ctx, state.RecordID{Connection: p.Connection, SourceID: p.SourceID})
 			if err == nil && f != nil {
 				err = add(*f)
 			}
@@ -242,8 +242,8 @@ func indexed(ctx context.Context, ledger *state.Ledger, sendings []Sending) (pay
 }
 
 // find returns the mandate of a sent link, or the reason against noting it.
-func (by payersBy) find(s Sending, today time.Time) (state.StandingMandate, error) {
-	var m state.StandingMandate
+func (by payersBy) find(s Sending, today time.Time) (state.ReadinessMandate, error) {
+	var m state.ReadinessMandate
 	refuse := func(why string, args ...any) error {
 		return fmt.Errorf("%scannot note %s: %s", s.Place, orNobody(s.Number), fmt.Sprintf(why, args...))
 	}

@@ -114,7 +114,7 @@ func CountNow(ctx context.Context, ledger *state.Ledger, valid time.Duration) (*
 	var desk error
 	var reading sync.WaitGroup
 	reading.Go(func() { c.Desk, desk = deskOf(ctx, ledger) })
-	err = ledger.EachOutline(ctx, func(f state.ReadinessFacts) error {
+	err = ledger.EachReadinessUnordered(ctx, func(f state.ReadinessFacts) error {
 		if f.LinkState != "" {
 			c.Mandates[f.Mandate.Status]++
 		}
@@ -207,7 +207,7 @@ func (s *Standings) Page(ctx context.Context, c *Count, w Which, after string, l
 			return rows, last.String(), nil
 		}
 		n, last = n+1, p
-		f, err := s.Ledger.StandingOf(ctx, p.RecordID)
+		f, err := s.Ledger.ReadinessOf(ctx, p.RecordID)
 		if err != nil {
 			return nil, "", err
 		}

@@ -80,7 +80,7 @@ const exampleToken = "EXAMPLE"
 // Example returns a letter as sent, but with only the host of its link and without the opt-out token. It sends no
 // requests and stores nothing.
 func (d *Desk) Example(ctx context.Context, x Next) ([]byte, error) {
-	now, err := d.Ledger.StandingOf(ctx, x.RecordID)
+	now, err := d.Ledger.ReadinessOf(ctx, x.RecordID)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func (d *Desk) Stop(ctx context.Context, id state.RecordID, address string, unti
 func (d *Desk) Unstop(ctx context.Context, id state.RecordID, address string, by state.Entry) (n int, err error) {
 	payer := address == ""
 	if payer {
-		now, err := d.Ledger.StandingOf(ctx, id)
+		now, err := d.Ledger.ReadinessOf(ctx, id)
 		if err != nil {
 			return 0, err
 		}

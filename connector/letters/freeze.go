@@ -16,7 +16,7 @@ import (
 // freeze checks the payer and the customer once more, writes the letter, and stores it. It returns the letter's
 // address.
 func (d *Desk) freeze(ctx context.Context, x Next, messageID string) (to string, err error) {
-	before, err := d.Ledger.StandingOf(ctx, x.RecordID)
+	before, err := d.Ledger.ReadinessOf(ctx, x.RecordID)
 	if err != nil {
 		return "", err
 	}
@@ -31,7 +31,7 @@ func (d *Desk) freeze(ctx context.Context, x Next, messageID string) (to string,
 	if err := d.step(Looked); err != nil {
 		return "", err
 	}
-	now, err := d.Ledger.StandingOf(ctx, x.RecordID) // it includes the read's result
+	now, err := d.Ledger.ReadinessOf(ctx, x.RecordID) // it includes the read's result
 	if err != nil {
 		return "", err
 	}

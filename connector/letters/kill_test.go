@@ -43,7 +43,7 @@ type always struct{ ledger *state.Ledger }
 func (a always) Look(ctx context.Context, billingID string, _ connector.Cause, _ string) (*connector.RemoteCustomer,
 	error) {
 	var c *connector.RemoteCustomer
-	err := a.ledger.EachStanding(ctx, "", func(s state.ReadinessFacts) error {
+	err := a.ledger.EachReadiness(ctx, "", func(s state.ReadinessFacts) error {
 		if s.BillingID == billingID {
 			c = &connector.RemoteCustomer{ID: billingID, Emails: []string{s.Label.Email}, ExternalData: s.Key.Pairs(),
 				Mandate: &connector.Mandate{ID: s.Mandate.ID, Status: s.Mandate.Status}}

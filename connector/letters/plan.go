@@ -383,7 +383,7 @@ func (d *Desk) payers(ctx context.Context, now time.Time, p *Plan, b *books, h *
 		return err
 	}
 	sharing, live := map[string]int{}, map[string]int{}
-	err = d.Ledger.EachStanding(ctx, "", func(s state.ReadinessFacts) error {
+	err = d.Ledger.EachReadiness(ctx, "", func(s state.ReadinessFacts) error {
 		address, language := "", ""
 		if s.Label != nil {
 			address, language = strings.TrimSpace(s.Label.Email), s.Label.Language

@@ -317,7 +317,7 @@ type remembering struct{ *simulation }
 
 func (r remembering) Look(ctx context.Context, billingID string, _ connector.Cause,
 	_ string) (out *connector.RemoteCustomer, err error) {
-	err = r.ledger.EachStanding(ctx, "", func(f state.ReadinessFacts) error {
+	err = r.ledger.EachReadiness(ctx, "", func(f state.ReadinessFacts) error {
 		if f.BillingID == billingID && f.Label != nil {
 			out = &connector.RemoteCustomer{ID: billingID, Emails: []string{f.Label.Email}, ExternalData: f.Key.Pairs(),
 				Mandate: &connector.Mandate{ID: f.Mandate.ID, Status: f.Mandate.Status}}

@@ -173,7 +173,7 @@ func TestEveryNumberLeadsToExactlyItsPayers(t *testing.T) {
 			}
 			waits := map[readiness.Who]int{}
 			payers, records := 0, 0
-			if err := h.ledger.EachStanding(t.Context(), "", func(f state.ReadinessFacts) error {
+			if err := h.ledger.EachReadiness(t.Context(), "", func(f state.ReadinessFacts) error {
 				s := readiness.Of(f, h.ledger.Now())
 				waits[s.Who]++
 				records++

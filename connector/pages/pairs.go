@@ -24,7 +24,7 @@ func (v *visit) pairHalves(ids ...state.RecordID) (out []pairHalf, err error) {
 			return nil, nil // somebody limited to connections sees one of them alone
 		}
 		half := pairHalf{v.payerRow(rows[0]), "In the accounting system"}
-		facts, err := v.ledger().StandingOf(v.Context(), id)
+		facts, err := v.ledger().ReadinessOf(v.Context(), id)
 		if err != nil {
 			return nil, err
 		}

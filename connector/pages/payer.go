@@ -191,7 +191,7 @@ func (v *visit) shownPayer() (shownPayer, error) {
 	}
 	s.Waits, s.Cancelled = status == connector.MandateCreated, status == connector.MandateCancelled
 	s.Live = status != "" && !s.Cancelled
-	facts, err := v.ledger().StandingOf(ctx, id)
+	facts, err := v.ledger().ReadinessOf(ctx, id)
 	if err != nil || facts == nil {
 		return s, errors.Join(err, orNoPayer(facts))
 	}

@@ -195,7 +195,7 @@ func IsPayer(f state.ReadinessFacts) bool {
 
 // HoldsLink reports whether the mandate waits for a signature and its signing link is stored. A link from
 // before the present wait began was for another mandate.
-func HoldsLink(m state.StandingMandate) bool {
+func HoldsLink(m state.ReadinessMandate) bool {
 	return m.Status == connector.MandateCreated && m.HasLink && !m.LinkAt.Before(m.Since)
 }
 

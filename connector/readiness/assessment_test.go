@@ -24,7 +24,7 @@ func active() state.ReadinessFacts {
 		RecordID: state.RecordID{Connection: "acme", SourceID: "A1"}, State: connector.RecordActive, Decision: state.Included,
 		ChangedAt: ago(90),
 		LinkState: connector.LinkLinked, BillingID: "b1", InOrder: true,
-		Mandate: state.StandingMandate{ID: "m1", Status: connector.MandateActive, Since: ago(40), FirstSeen: ago(80),
+		Mandate: state.ReadinessMandate{ID: "m1", Status: connector.MandateActive, Since: ago(40), FirstSeen: ago(80),
 			LastSeen: ago(0.1), HasLink: true, LinkAt: ago(80)},
 	}
 }
@@ -45,9 +45,9 @@ func status(s connector.MandateStatus, days float64) func(*state.ReadinessFacts)
 }
 
 func left(f *state.ReadinessFacts)    { f.Left, f.Decision = true, state.Excluded }
-func without(f *state.ReadinessFacts) { f.Mandate = state.StandingMandate{} }
+func without(f *state.ReadinessFacts) { f.Mandate = state.ReadinessMandate{} }
 func away(f *state.ReadinessFacts) {
-	f.Mandate, f.BillingID, f.InOrder, f.LinkState = state.StandingMandate{}, "", false, connector.LinkNew
+	f.Mandate, f.BillingID, f.InOrder, f.LinkState = state.ReadinessMandate{}, "", false, connector.LinkNew
 }
 
 func TestAReasonThatWasPutOffNeedsNobody(t *testing.T) {
@@ -305,7 +305,7 @@ func drawn(t *rapid.T) state.ReadinessFacts {
 		f.BillingID = "b1"
 	}
 	if flag("has a mandate") {
-		f.Mandate = state.StandingMandate{ID: "m1",
+		f.Mandate = state.ReadinessMandate{ID: "m1",
 			Status: rapid.SampledFrom([]connector.MandateStatus{"CREATED", "PENDING", "ACTIVE", "CANCELLED", "DORMANT"}).Draw(t,
 				"status"),
 			Since: at("since"), LastSeen: at("seen"), HasLink: flag("link"), LinkAt: at("link at")}

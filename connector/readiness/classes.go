@@ -44,7 +44,9 @@ func place(f state.ReadinessFacts, now time.Time) Assessment {
 
 // lives reports whether a mandate is, or can become, active: it waits for a signature, is signed, active, or
 // has an unknown status.
-func lives(m state.StandingMandate) bool { return m.ID != "" && m.Status != connector.MandateCancelled }
+func lives(m state.ReadinessMandate) bool {
+	return m.ID != "" && m.Status != connector.MandateCancelled
+}
 
 // conflicts are the reasons for which the record's customer is uncertain.
 var conflicts = map[connector.Reason]bool{
@@ -200,7 +202,7 @@ func NotAsked(u state.Unasked) Assessment {
 	return s
 }
 
-func signed(m state.StandingMandate, now time.Time) Assessment {
+func signed(m state.ReadinessMandate, now time.Time) Assessment {
 	s := Assessment{Class: Signed, Who: Bank, Since: m.Since, Sentence: "The payer has signed. The bank now decides.",
 		Cure: "Nothing."}
 	if m.Status == connector.MandateMigrating { // it takes as long as the other provider needs

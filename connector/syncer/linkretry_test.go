@@ -184,7 +184,7 @@ func TestAfterARestoreARunSaysUntilWhenLinksWait(t *testing.T) {
 			t.Fatalf("%d are told: %v", len(told), err)
 		}
 		for _, a := range told {
-			if f, err := w.ledger.StandingOf(t.Context(),
+			if f, err := w.ledger.ReadinessOf(t.Context(),
 				state.RecordID{Connection: a.Connection, SourceID: a.SourceID}); err != nil || f.Awaited != a.Detail {
 				t.Errorf("where the record stands says %+v, want %q: %v", f, a.Detail, err)
 			}

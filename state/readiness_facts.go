@@ -44,7 +44,7 @@ type ReadinessFacts struct {
 	// until when a request for a link without an answer waits, in words; "" where that is not known
 	Awaited string
 
-	Mandate   StandingMandate
+	Mandate   ReadinessMandate
 	Letters   SentLetters // about this mandate
 	Handed    Handed      // about this mandate
 	Financial Financial   // of the customer, for people to read; zero too where the ledger has no key
@@ -61,8 +61,8 @@ type Told struct {
 	Since  time.Time
 }
 
-// StandingMandate is the payer's current mandate; zero where it has none.
-type StandingMandate struct {
+// ReadinessMandate is the payer's current mandate; zero where it has none.
+type ReadinessMandate struct {
 	ID        string
 	Status    connector.MandateStatus
 	Since     time.Time // of the status
@@ -93,9 +93,9 @@ type Handed struct {
 	First, Last time.Time // days
 }
 
-// standingColumns returns a query for the readiness of the records r in some tables. about restricts the
+// readinessColumns returns a query for the readiness of the records r in some tables. about restricts the
 // mandates for counting letters and handovers; "" means all, the fastest way for all records.
-func standingColumns(records, about string) string {
+func readinessColumns(records, about string) string {
 	return `SELECT r.connection, r.source_id, CASE r.forgotten WHEN '' THEN r.state ELSE 'forgotten' END, CASE r.decision WHEN 'none' THEN '' ELSE r.decision END, r.updated_at,
 	` + isNoPayer + `, r.given_up <> 0, r.same_as, coalesce(p.stays_at, 0) <> 0 AND p.stays_with = coalesce(p.mandate_id, ''), ` + letBe + `,
 	coalesce(p.unlink_at, 0) <> 0, r.contested,
@@ -123,15 +123,15 @@ func standingColumns(records, about string) string {
 		` GROUP BY mandate_id) o ON o.mandate_id = m.mandate_id`
 }
 
-// EachStanding passes on the readiness of each record, of one connection or of all for "", in the
+// EachReadiness passes on the readiness of each record, of one connection or of all for "", in the
 // order of connections and ids. It reads as it goes.
-func (l *Ledger) EachStanding(ctx context.Context, connection string, do func(ReadinessFacts) error) error {
+func (l *Ledger) EachReadiness(ctx context.Context, connection string, do func(ReadinessFacts) error) error {
 	add, err := l.besidesRecords(ctx)
 	if err != nil {
 		return err
 	}
-	return l.eachStanding(ctx,
-		standingColumns("source_records r", "")+" WHERE r.connection = ?1 OR ?1 = '' ORDER BY r.connection, r.source_id",
+	return l.eachReadiness(ctx,
+		readinessColumns("source_records r", "")+" WHERE r.connection = ?1 OR ?1 = '' ORDER BY r.connection, r.source_id",
 		[]any{connection}, func(s ReadinessFacts) error {
 			add(&s)
 			return do(s)
@@ -141,14 +141,14 @@ func (l *Ledger) EachStanding(ctx context.Context, connection string, do func(Re
 // standingsAtOnce is the number of records whose readiness is read at a time.
 const standingsAtOnce = 1000
 
-// EachStandingOf passes on the readiness of these records in their order, each by its present row; missing
+// EachReadinessOf passes on the readiness of these records in their order, each by its present row; missing
 // records are omitted. A slow caller blocks nobody.
-func (l *Ledger) EachStandingOf(ctx context.Context, records []RecordID, do func(ReadinessFacts) error) error {
+func (l *Ledger) EachReadinessOf(ctx context.Context, records []RecordID, do func(ReadinessFacts) error) error {
 	add, err := l.besidesRecords(ctx)
 	if err != nil {
 		return err
 	}
-	query := standingColumns("json_each(?1) j CROSS JOIN source_records r ON r.connection = j.value ->> 'Connection' AND r.source_id = j.value ->> 'SourceID'",
+	query := readinessColumns("json_each(?1) j CROSS JOIN source_records r ON r.connection = j.value ->> 'Connection' AND r.source_id = j.value ->> 'SourceID'",
 		" WHERE mandate_id IN (SELECT p.mandate_id FROM json_each(?1) j CROSS JOIN payers p ON p.connection = j.value ->> 'Connection' AND p.source_id = j.value ->> 'SourceID')")
 	for some := range slices.Chunk(records, standingsAtOnce) {
 		asked, err := json.Marshal(some)
@@ -156,7 +156,7 @@ func (l *Ledger) EachStandingOf(ctx context.Context, records []RecordID, do func
 			return err
 		}
 		found := make(map[RecordID]ReadinessFacts, len(some))
-		if err := l.eachStanding(ctx, query, []any{string(asked)},
+		if err := l.eachReadiness(ctx, query, []any{string(asked)},
 			func(s ReadinessFacts) error { found[s.RecordID] = s; return nil }); err != nil {
 			return err
 		}
@@ -209,12 +209,12 @@ func (l *Ledger) besidesRecords(ctx context.Context) (add func(*ReadinessFacts),
 	}, err
 }
 
-// StandingOf returns the readiness of one record; nil when there is none. It reads no letters, stops and
+// ReadinessOf returns the readiness of one record; nil when there is none. It reads no letters, stops and
 // cancellations of other payers, because it runs before each letter.
-func (l *Ledger) StandingOf(ctx context.Context, id RecordID) (out *ReadinessFacts, err error) {
+func (l *Ledger) ReadinessOf(ctx context.Context, id RecordID) (out *ReadinessFacts, err error) {
 	const about = " WHERE mandate_id = (SELECT mandate_id FROM payers WHERE connection = ?1 AND source_id = ?2)"
-	if err := l.eachStanding(ctx,
-		standingColumns("source_records r", about)+" WHERE r.connection = ?1 AND r.source_id = ?2",
+	if err := l.eachReadiness(ctx,
+		readinessColumns("source_records r", about)+" WHERE r.connection = ?1 AND r.source_id = ?2",
 		[]any{id.Connection, id.SourceID}, func(s ReadinessFacts) error { out = &s; return nil }); err != nil || out == nil {
 		return nil, err
 	}
@@ -278,8 +278,8 @@ func (s *ReadinessFacts) add(of stops, recipient string, acts map[string]Ended) 
 	}
 }
 
-func (l *Ledger) eachStanding(ctx context.Context, query string, args []any, do func(ReadinessFacts) error) error {
-	return each(ctx, l, query, args, (*standingRow).dest, func(r standingRow) (err error) {
+func (l *Ledger) eachReadiness(ctx context.Context, query string, args []any, do func(ReadinessFacts) error) error {
+	return each(ctx, l, query, args, (*readinessRow).dest, func(r readinessRow) (err error) {
 		if err := r.times(); err != nil {
 			return err
 		}
@@ -306,8 +306,8 @@ func (t *SentLetters) add(at time.Time) {
 	}
 }
 
-// standingRow is a row of standingColumns.
-type standingRow struct {
+// readinessRow is a row of readinessColumns.
+type readinessRow struct {
 	ReadinessFacts
 	box []byte
 
@@ -317,7 +317,7 @@ type standingRow struct {
 	text [12]sql.NullString // times, in the order of the columns
 }
 
-func (r *standingRow) dest() []any {
+func (r *readinessRow) dest() []any {
 	s, m, t := &r.ReadinessFacts, &r.Mandate, &r.text
 	return []any{&s.Connection, &s.SourceID, &s.State, &s.Decision, &t[0], &s.Left, &s.GivenUp, &s.MergedTo, &s.Stays,
 		&s.LetBe, &s.Unlinking, &s.Contested,
@@ -329,7 +329,7 @@ func (r *standingRow) dest() []any {
 }
 
 // times reads the times of a row.
-func (r *standingRow) times() error {
+func (r *readinessRow) times() error {
 	s, m := &r.ReadinessFacts, &r.Mandate
 	for i, to := range []*time.Time{&s.ChangedAt, &s.Told[0].Since, &s.Told[1].Since, &s.Told[2].Since, &m.Since,
 		&m.FirstSeen, &m.LastSeen, &m.LinkAt,

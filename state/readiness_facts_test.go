@@ -14,7 +14,7 @@ import (
 // standings returns where each record stands, in order.
 func standings(t *testing.T, l *Ledger, connection string) (out []ReadinessFacts) {
 	t.Helper()
-	if err := l.EachStanding(t.Context(), connection,
+	if err := l.EachReadiness(t.Context(), connection,
 		func(s ReadinessFacts) error { out = append(out, s); return nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestEachRecordStandsSomewhereOnce(t *testing.T) {
 		var got []RecordID
 		for _, s := range standings(t, d.Ledger, connection) {
 			got = append(got, s.RecordID)
-			one, err := d.StandingOf(t.Context(), s.RecordID)
+			one, err := d.ReadinessOf(t.Context(), s.RecordID)
 			if err != nil || one == nil {
 				t.Fatalf("%v alone: %v", s.RecordID, err)
 			}
@@ -44,7 +44,7 @@ func TestEachRecordStandsSomewhereOnce(t *testing.T) {
 			t.Errorf("of connection %q (-want +got):\n%s", connection, diff)
 		}
 		var among []ReadinessFacts
-		if err := d.EachStandingOf(t.Context(), want,
+		if err := d.EachReadinessOf(t.Context(), want,
 			func(s ReadinessFacts) error { among = append(among, s); return nil }); err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +52,7 @@ func TestEachRecordStandsSomewhereOnce(t *testing.T) {
 			t.Errorf("of connection %q, all and those that are named (-all +named):\n%s", connection, diff)
 		}
 	}
-	if none, err := d.StandingOf(t.Context(), RecordID{acme, "nobody"}); none != nil || err != nil {
+	if none, err := d.ReadinessOf(t.Context(), RecordID{acme, "nobody"}); none != nil || err != nil {
 		t.Errorf("of a record that is not there: %+v, %v", none, err)
 	}
 }
@@ -109,7 +109,7 @@ func TestAStandingHoldsWhatWasSentForItsMandateAndTheStopsThatHold(t *testing.T)
 	if diff := cmp.Diff(Handed{Times: 3, First: day(4), Last: day(6)}, got.Handed); diff != "" {
 		t.Errorf("handed over (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(StandingMandate{ID: "m1", Status: connector.MandateCreated, Since: now, FirstSeen: now,
+	if diff := cmp.Diff(ReadinessMandate{ID: "m1", Status: connector.MandateCreated, Since: now, FirstSeen: now,
 		LastSeen: now, HasLink: true, LinkAt: now}, got.Mandate); diff != "" {
 		t.Errorf("mandate (-want +got):\n%s", diff)
 	}
@@ -123,11 +123,11 @@ func TestAStandingHoldsWhatWasSentForItsMandateAndTheStopsThatHold(t *testing.T)
 	if got.Barred == nil || got.Barred.Why != StopBounced {
 		t.Errorf("the address's stop: %+v", got.Barred)
 	}
-	alone, err := d.StandingOf(t.Context(), ada)
+	alone, err := d.ReadinessOf(t.Context(), ada)
 	if diff := cmp.Diff(&got, alone); diff != "" || err != nil {
 		t.Errorf("among all and alone (-all +alone):\n%s%v", diff, err)
 	}
-	if err := d.EachStandingOf(t.Context(), []RecordID{ada}, func(named ReadinessFacts) error {
+	if err := d.EachReadinessOf(t.Context(), []RecordID{ada}, func(named ReadinessFacts) error {
 		if diff := cmp.Diff(got, named); diff != "" {
 			t.Errorf("among all and named (-all +named):\n%s", diff)
 		}
@@ -152,7 +152,7 @@ func TestRecordsThatAreNamedComeInTheirOrderAndAsTheyStandThen(t *testing.T) {
 	slices.Reverse(named)
 	named = append([]RecordID{{acme, "nobody"}}, named...)
 	var got []RecordID
-	if err := d.EachStandingOf(t.Context(), named, func(s ReadinessFacts) error {
+	if err := d.EachReadinessOf(t.Context(), named, func(s ReadinessFacts) error {
 		if got = append(got, s.RecordID); len(got) == 1 {
 			first := records[0] // which comes last
 			first.State = connector.RecordArchived
@@ -201,7 +201,7 @@ func TestWhoCancelledIsKnownOfOurOwnActsAlone(t *testing.T) {
 		(Ended{connector.CauseCancel, "ada", "moved away"}); got != want {
 		t.Errorf("cancelled by us: %+v, want %+v", got, want)
 	}
-	if alone, err := d.StandingOf(t.Context(), RecordID{acme, "c1"}); err != nil ||
+	if alone, err := d.ReadinessOf(t.Context(), RecordID{acme, "c1"}); err != nil ||
 		alone.Mandate.Ended.Why != "moved away" {
 		t.Errorf("cancelled by us, asked alone: %+v, %v", alone, err)
 	}

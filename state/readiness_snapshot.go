@@ -11,24 +11,24 @@ import (
 )
 
 // moment is the ledger at one moment, for queries that must agree while others write.
-type moment struct {
+type readSnapshot struct {
 	l  *Ledger
 	tx *sql.Tx
 }
 
-// atOnce reads the ledger as it is at one moment.
-func (l *Ledger) atOnce(ctx context.Context, read func(moment) error) error {
+// atOneSnapshot reads the ledger as it is at one moment.
+func (l *Ledger) atOneSnapshot(ctx context.Context, read func(readSnapshot) error) error {
 	tx, err := l.reader.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return fmt.Errorf("read the ledger: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }() // nothing was written
-	return read(moment{l, tx})
+	return read(readSnapshot{l, tx})
 }
 
 // rows puts every row of a query into dest, one after the other. It is for many rows: nothing is
 // made anew for each.
-func (m moment) rows(ctx context.Context, query string, args, dest []any, do func() error) error {
+func (m readSnapshot) rows(ctx context.Context, query string, args, dest []any, do func() error) error {
 	args, err := bound(args)
 	if err != nil {
 		return err
@@ -50,19 +50,19 @@ func (m moment) rows(ctx context.Context, query string, args, dest []any, do fun
 }
 
 // outlined is an outline's data of a mandate.
-type outlined struct {
+type mandateFacts struct {
 	status                  connector.MandateStatus
 	since, lastSeen, linkAt millis
 	hasLink                 bool
 	sent, unclear, handed   int32
 }
 
-// EachOutline passes on the readiness of each record, like [Ledger.EachStanding]. It returns its class and
+// EachReadinessUnordered passes on the readiness of each record, like [Ledger.EachReadiness]. It returns its class and
 // step, since when, and the party to act. It is for counting, and omits all descriptive data: the label, the
 // key, the state in the accounting system, merges, requests for the customer, ends of mandates, letter times
 // and the financial status. The records come in no order. It reads each table once, in file order, and joins
 // the mandates to their payers in memory: lookups one by one would take longer than everything else.
-func (l *Ledger) EachOutline(ctx context.Context, do func(ReadinessFacts) error) error {
+func (l *Ledger) EachReadinessUnordered(ctx context.Context, do func(ReadinessFacts) error) error {
 	stops, err := l.holdingStops(ctx)
 	if err != nil {
 		return err
@@ -83,8 +83,8 @@ func (l *Ledger) EachOutline(ctx context.Context, do func(ReadinessFacts) error)
 	if err != nil {
 		return err
 	}
-	return l.atOnce(ctx, func(m moment) error {
-		mandates, err := m.outlined(ctx)
+	return l.atOneSnapshot(ctx, func(m readSnapshot) error {
+		mandates, err := m.mandates(ctx)
 		if err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ func (l *Ledger) EachOutline(ctx context.Context, do func(ReadinessFacts) error)
 		if err != nil {
 			return err
 		}
-		return m.outlines(ctx, func(s *ReadinessFacts) error {
+		return m.records(ctx, func(s *ReadinessFacts) error {
 			if o, has := mandates[s.Mandate.ID]; has {
 				s.Mandate.Status, s.Mandate.HasLink = o.status, o.hasLink
 				s.Mandate.Since, s.Mandate.LastSeen, s.Mandate.LinkAt = o.since.time(), o.lastSeen.time(), o.linkAt.time()
@@ -109,8 +109,8 @@ func (l *Ledger) EachOutline(ctx context.Context, do func(ReadinessFacts) error)
 }
 
 // outlined returns all mandates, with how often their links were sent.
-func (m moment) outlined(ctx context.Context) (map[string]*outlined, error) {
-	out := map[string]*outlined{}
+func (m readSnapshot) mandates(ctx context.Context) (map[string]*mandateFacts, error) {
+	out := map[string]*mandateFacts{}
 	statuses := interned{}
 	var id, status string
 	var since, lastSeen, linkAt sql.NullString
@@ -118,7 +118,7 @@ func (m moment) outlined(ctx context.Context) (map[string]*outlined, error) {
 	err := m.rows(ctx, "SELECT m.mandate_id, m.status, m.status_since, "+lastSeenOf("m",
 		"last_seen_at")+", m.link_at, m.link IS NOT NULL FROM mandates m", nil,
 		[]any{&id, &status, &since, &lastSeen, &linkAt, &hasLink}, func() (err error) {
-			o := &outlined{status: connector.MandateStatus(statuses.of(status)), hasLink: hasLink}
+			o := &mandateFacts{status: connector.MandateStatus(statuses.of(status)), hasLink: hasLink}
 			out[id] = o
 			if o.since, err = millisOf(since); err != nil {
 				return err
@@ -132,7 +132,7 @@ func (m moment) outlined(ctx context.Context) (map[string]*outlined, error) {
 	if err != nil {
 		return nil, err
 	}
-	count := func(query string, add func(*outlined)) error {
+	count := func(query string, add func(*mandateFacts)) error {
 		return m.rows(ctx, query, nil, []any{&id}, func() error {
 			if o, has := out[id]; has {
 				add(o)
@@ -140,18 +140,18 @@ func (m moment) outlined(ctx context.Context) (map[string]*outlined, error) {
 			return nil
 		})
 	}
-	if err := count("SELECT mandate_id FROM letters WHERE state = 'sent'", func(o *outlined) { o.sent++ }); err != nil {
+	if err := count("SELECT mandate_id FROM letters WHERE state = 'sent'", func(o *mandateFacts) { o.sent++ }); err != nil {
 		return nil, err
 	}
 	if err := count("SELECT mandate_id FROM letters WHERE state = 'unclear' OR state = 'sending'",
-		func(o *outlined) { o.unclear++ }); err != nil {
+		func(o *mandateFacts) { o.unclear++ }); err != nil {
 		return nil, err
 	}
-	return out, count("SELECT mandate_id FROM handovers", func(o *outlined) { o.handed++ })
+	return out, count("SELECT mandate_id FROM handovers", func(o *mandateFacts) { o.handed++ })
 }
 
 // barred returns the stops that hold of the addresses of records.
-func (m moment) barred(ctx context.Context, of stops) (map[RecordID]*LetterStop, error) {
+func (m readSnapshot) barred(ctx context.Context, of stops) (map[RecordID]*LetterStop, error) {
 	if len(of.addresses) == 0 || m.l.Sealed() { // a hash each is worth making only where one can be met
 		return nil, nil
 	}
@@ -168,7 +168,7 @@ func (m moment) barred(ctx context.Context, of stops) (map[RecordID]*LetterStop,
 }
 
 // labels passes on the labels of one connection, or of all for "", in no order.
-func (m moment) labels(ctx context.Context, connection string, do func(RecordID, *connector.Label)) error {
+func (m readSnapshot) labels(ctx context.Context, connection string, do func(RecordID, *connector.Label)) error {
 	if m.l.Sealed() {
 		return nil
 	}
@@ -185,7 +185,7 @@ func (m moment) labels(ctx context.Context, connection string, do func(RecordID,
 }
 
 // tells returns the reports on records, in the order of ReadinessFacts.Told, without second customers.
-func (m moment) tells(ctx context.Context) (map[RecordID]*[4]Told, error) {
+func (m readSnapshot) findings(ctx context.Context) (map[RecordID]*[4]Told, error) {
 	out := map[RecordID]*[4]Told{}
 	var id RecordID
 	var topic int
@@ -206,7 +206,7 @@ func (m moment) tells(ctx context.Context) (map[RecordID]*[4]Told, error) {
 }
 
 // asking returns the open requests for links.
-func (m moment) asking(ctx context.Context) (map[RecordID]connector.ChangeState, error) {
+func (m readSnapshot) asking(ctx context.Context) (map[RecordID]connector.ChangeState, error) {
 	out := map[RecordID]connector.ChangeState{}
 	var id RecordID
 	var state string
@@ -226,8 +226,8 @@ func bits(conditions ...string) string {
 }
 
 // outlines passes on all records, with the ids of their mandates.
-func (m moment) outlines(ctx context.Context, do func(*ReadinessFacts) error) error {
-	tells, err := m.tells(ctx)
+func (m readSnapshot) records(ctx context.Context, do func(*ReadinessFacts) error) error {
+	tells, err := m.findings(ctx)
 	if err != nil {
 		return err
 	}
