@@ -176,7 +176,7 @@ func BenchmarkUnchangedRead(b *testing.B) {
 			b.Fatal(err)
 		}
 		d.do(func(tx *Tx) error {
-			return errors.Join(tx.RecordRead(run, true, connector.Proof{}), tx.DropUnseen(run, acme))
+			return errors.Join(tx.RecordRead(run, true, connector.Proof{}), tx.DropMissing(run, acme))
 		})
 		if counts, _ := d.closeRun(run, connector.RunComplete); counts.Pulled != benchRecords {
 			b.Fatalf("the run counts %d records", counts.Pulled)

@@ -359,8 +359,8 @@ func (l *Ledger) LeftBehind(ctx context.Context, connection, after string, limit
 }
 
 // TellLeftBehind replaces the reports on a record of LeftBehind by the notice.
-func (tx *Tx) TellLeftBehind(connection string, n Notice) error {
-	tx.tellLeft(connection, n)
+func (tx *Tx) TellLeftBehind(connection string, n MissingReport) error {
+	tx.replaceMissingReport(connection, n)
 	return nil
 }
 

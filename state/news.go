@@ -117,7 +117,7 @@ func (l *Ledger) first(ctx context.Context, connection string, records []connect
 }
 
 // NoteMissed marks the connection's records missing from the run's complete reading. It has no effect of its
-// own: UnseenCount, UnseenRecords and DropUnseen use the marks. A record already marked is not written again.
+// own: MissingCount, MissingRecords and DropMissing use the marks. A record already marked is not written again.
 // It fails with ErrLeaseLost when the run no longer holds its connection. met is kept only in memory, because
 // a new run begins its reading anew. It returns the number of marked records.
 func (l *Ledger) NoteMissed(ctx context.Context, run int64, connection string, met *connector.IDs) (marked int,

@@ -30,7 +30,7 @@ func (d *desk) read(r pull) {
 	}
 	if !r.breaks {
 		d.readWhole(run)
-		d.do(func(tx *Tx) error { return tx.DropUnseen(run, acme) })
+		d.do(func(tx *Tx) error { return tx.DropMissing(run, acme) })
 	}
 	d.closeRun(run, connector.RunIncomplete)
 }
@@ -118,7 +118,7 @@ func TestWhatARunMissedIsWhatItDidNotMeet(t *testing.T) {
 				t.Fatalf("round %d: missed are (-want +got):\n%s", round, diff)
 			}
 			if random.IntN(4) > 0 { // otherwise it came to a standstill
-				d.do(func(tx *Tx) error { return tx.DropUnseen(run, acme) })
+				d.do(func(tx *Tx) error { return tx.DropMissing(run, acme) })
 				whole = run
 			}
 		}
@@ -160,7 +160,7 @@ func TestARunThatWasTakenOverMissesNobody(t *testing.T) {
 	}
 	d.save(newer, acme, record("a", "as it was0"))
 	d.readWhole(newer)
-	d.do(func(tx *Tx) error { return tx.DropUnseen(newer, acme) })
+	d.do(func(tx *Tx) error { return tx.DropMissing(newer, acme) })
 	if _, err := d.NoteMissed(t.Context(), older, acme, d.metBy(older)); !errors.Is(err, ErrLeaseLost) {
 		t.Errorf("the older run ended its reading after the newer: %v", err)
 	}

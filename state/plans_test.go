@@ -102,7 +102,7 @@ func TestAnUnfinishedPlanIsSeenByNobody(t *testing.T) {
 	d.planCreate(third, acme, "c3")
 	var held Plan
 	d.do(func(tx *Tx) (err error) {
-		held, err = tx.HoldUnseen(third, acme, mapping, 1, "Too many are missing.")
+		held, err = tx.HoldMissing(third, acme, mapping, 1, "Too many are missing.")
 		return err
 	})
 	d.closeRun(third, connector.RunIncomplete)

@@ -276,8 +276,8 @@ func TestARunThatLostItsLeaseSavesNothing(t *testing.T) {
 		"decide": func(tx *Tx) error {
 			return tx.SaveDecisions(run, acme, mapping, Decision{SourceID: "c1", Verdict: Excluded})
 		},
-		"let go what it did not see": func(tx *Tx) error { return tx.LetUnseenGo(run, acme) },
-		"drop what it did not see":   func(tx *Tx) error { return tx.DropUnseen(run, acme) },
+		"let go what it did not see": func(tx *Tx) error { return tx.ReleaseMissing(run, acme) },
+		"drop what it did not see":   func(tx *Tx) error { return tx.DropMissing(run, acme) },
 		"finish a plan": func(tx *Tx) error {
 			_, err := tx.FinishPlan(run, acme, mapping, func(Losses) bool { return false })
 			return err
@@ -337,7 +337,7 @@ func TestDropUnseenForgetsPlansAndKeepsCustomers(t *testing.T) {
 	second := d.run(acme)
 	d.save(second, acme, record("stays", "stays"))
 	d.readWhole(second)
-	d.do(func(tx *Tx) error { return tx.DropUnseen(second, acme) })
+	d.do(func(tx *Tx) error { return tx.DropMissing(second, acme) })
 	pending, err := d.Changes(t.Context(), acme, LaneCustomer, true, 0, 10)
 	if err != nil || len(pending) != 1 || pending[0].ID != stays.ID {
 		t.Errorf("pending are %v, %v; want the create of the row that stays", pending, err)

@@ -89,9 +89,9 @@ func (l *Ledger) LastFullRead(ctx context.Context, connection string) (time.Time
 	return parseTime(at)
 }
 
-// UnseenRecords returns up to limit records, as last read, that the run of NoteMissed did not meet. Deleted
+// MissingRecords returns up to limit records, as last read, that the run of NoteMissed did not meet. Deleted
 // records are omitted.
-func (l *Ledger) UnseenRecords(ctx context.Context, connection string, limit int) ([]connector.Record, error) {
+func (l *Ledger) MissingRecords(ctx context.Context, connection string, limit int) ([]connector.Record, error) {
 	return collect("look for records that are gone", func(scan scanner) (connector.Record, error) {
 		var id string
 		var box []byte

@@ -195,7 +195,7 @@ func TestStoredRecordsLeaveOutWhatTheLastCompleteReadDidNotShow(t *testing.T) {
 	if page, err := d.StoredRecords(t.Context(), acme, mapping, true, "", 10); err != nil || len(page) != 2 {
 		t.Errorf("stored records are %+v (%v) before anything was concluded, want both", page, err)
 	}
-	d.do(func(tx *Tx) error { return tx.DropUnseen(second, acme) })
+	d.do(func(tx *Tx) error { return tx.DropMissing(second, acme) })
 	page, err := d.StoredRecords(t.Context(), acme, mapping, true, "", 10)
 	if err != nil || len(page) != 1 || page[0].Record.SourceID != "c2" {
 		t.Errorf("stored records are %+v (%v), want c2 alone", page, err)

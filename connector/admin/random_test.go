@@ -81,7 +81,7 @@ func (w *world) happen(r *rand.Rand, connection string, p placed) {
 			_, err := tx.GiveUp(id, "as it is", word)
 			return err
 		case what == 5 && linked:
-			return unlessOther(tx.LetStay(payer, word))
+			return unlessOther(tx.AllowWithoutRecord(payer, word))
 		case what == 6 && mandate != "":
 			_, err := tx.LetBe(payer, word)
 			return unlessOther(err)

@@ -238,7 +238,7 @@ func TestWhatTheLedgerKnowsIsToldWithItsWayOut(t *testing.T) {
 		if err := tx.SetSourceState("acme", state.SourceDisconnected, time.Time{}); err != nil {
 			return err
 		}
-		if _, err := tx.HoldUnseen(run, "acme", "v1", 12, "12 of 13 records are missing."); err != nil {
+		if _, err := tx.HoldMissing(run, "acme", "v1", 12, "12 of 13 records are missing."); err != nil {
 			return err
 		}
 		_, err := tx.SaveSubscription(state.SubscriptionFacts{Problem: state.SubscriptionDeleted,

@@ -163,14 +163,14 @@ func TestReadinessIsDegradedWhileAConnectionStandsStill(t *testing.T) {
 	for _, standing := range []bool{true, false} {
 		e.do(func(tx *state.Tx) error {
 			if !standing {
-				return tx.EndUnseen("acme")
+				return tx.EndMissing("acme")
 			}
 			id, err := tx.OpenRun(state.NewRun{Connection: "acme", Kind: connector.RunSync, Trigger: "schedule", Mapping: "v1",
 				Holder: "test"})
 			if err != nil {
 				return err
 			}
-			_, err = tx.HoldUnseen(id, "acme", "v1", 12, "too many are missing")
+			_, err = tx.HoldMissing(id, "acme", "v1", 12, "too many are missing")
 			return err
 		})
 		e.pass(2 * time.Second)

@@ -62,7 +62,7 @@ func lastWord(r connector.Reason) func(*state.Tx, state.Payer, state.Entry) (boo
 	case connector.ReasonLeftWithMandate, connector.ReasonRecordGone:
 		return func(tx *state.Tx, p state.Payer, word state.Entry) (bool, error) {
 			word.Action = "let payer stay"
-			return true, tx.LetStay(p, word)
+			return true, tx.AllowWithoutRecord(p, word)
 		}
 	case connector.ReasonMandateCancelled, connector.ReasonStatusUnknown, connector.ReasonLinkLost,
 		connector.ReasonLinkRefused:

@@ -192,7 +192,7 @@ func (r *run) tellLinked(ctx context.Context, d state.Decision, c state.Candidat
 	detail := k.because(reason)
 	switch {
 	case reason == connector.ReasonLeftWithMandate:
-		detail = leftDetail(c, f)
+		detail = removedDetail(c, f)
 	case m.Standing == protocol.Gone:
 		detail = gone(c) + ". Nothing was removed in the billing service."
 	case m.Standing == protocol.Unfit:

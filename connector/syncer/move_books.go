@@ -178,7 +178,7 @@ func (s *Syncer) tellLeftBehind(ctx context.Context, from, to string) error {
 			for _, c := range page {
 				c.Facts.Record = protocol.Record{Standing: protocol.Excluded, Key: c.Payer.Key.ID()}
 				next := protocol.Decide(c.Facts)
-				n := state.Notice{SourceID: c.Record.SourceID, Reason: next.Customer.Reason, OfMandate: next.Mandate.Reason}
+				n := state.MissingReport{SourceID: c.Record.SourceID, Reason: next.Customer.Reason, OfMandate: next.Mandate.Reason}
 				if n.Reason != "" {
 					n.Detail = stillHolds(fmt.Sprintf("The connection moved to %s, and no record there continues the payer", to), c,
 						c.Facts)

@@ -45,12 +45,12 @@ func (r *run) pull(ctx context.Context) error {
 	}
 	r.proof = proof
 	if full {
-		if err := r.guardUnseen(ctx); err != nil {
+		if err := r.guardMissing(ctx); err != nil {
 			return err
 		}
 	}
 	if full && !r.conn.Info.Snapshot && !r.conn.Info.Partial {
-		if err := r.takeUnseen(ctx); err != nil {
+		if err := r.takeMissing(ctx); err != nil {
 			return err
 		}
 	}
@@ -60,7 +60,7 @@ func (r *run) pull(ctx context.Context) error {
 	if full {
 		r.met = nil // the ledger has it
 	}
-	return r.tellNotShown(ctx)
+	return r.reportMissing(ctx)
 }
 
 // reading returns the known facts about a reading before it starts. If the source cannot announce its content, this is
@@ -155,12 +155,12 @@ func (r *run) finishPull(ctx context.Context, full bool, proof connector.Proof, 
 	err = r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
 		noted = r.saved || full && last.IsZero() // a plan goes by whether the books were ever read whole
 		if r.conn.Info.Snapshot && !r.allMet {
-			if err := tx.DropUnseen(r.id, r.conn.Name); err != nil {
+			if err := tx.DropMissing(r.id, r.conn.Name); err != nil {
 				return err
 			}
 		}
 		if full {
-			if err := tx.EndUnseen(r.conn.Name); err != nil {
+			if err := tx.EndMissing(r.conn.Name); err != nil {
 				return err
 			}
 		}
@@ -279,7 +279,7 @@ func (r *run) since(ctx context.Context) (time.Time, error) {
 	if r.conn.Info.Snapshot || r.opts.Kind == connector.RunBackfill {
 		return time.Time{}, nil
 	}
-	if held, err := r.Ledger.UnseenHeld(ctx, r.conn.Name); err != nil || held {
+	if held, err := r.Ledger.MissingWait(ctx, r.conn.Name); err != nil || held {
 		return time.Time{}, err
 	}
 	position, err := r.Ledger.Cursor(ctx, r.conn.Name, stream)
@@ -300,11 +300,11 @@ func (r *run) since(ctx context.Context) (time.Time, error) {
 	return since, nil
 }
 
-// guardUnseen stops the run if a full reading shows far fewer of the known records than the guards allow. A permission,
+// guardMissing stops the run if a full reading shows far fewer of the known records than the guards allow. A permission,
 // a filter or an export without rows is the likelier reason (fault F45). The records are treated as removed once a
 // person has approved exactly these, or approves them now.
-func (r *run) guardUnseen(ctx context.Context) error {
-	unseen, known, err := r.Ledger.UnseenCount(ctx, r.conn.Name)
+func (r *run) guardMissing(ctx context.Context) error {
+	unseen, known, err := r.Ledger.MissingCount(ctx, r.conn.Name)
 	if err != nil {
 		return err
 	}
@@ -314,7 +314,7 @@ func (r *run) guardUnseen(ctx context.Context) error {
 	}
 	var plan state.Plan
 	if err := r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-		plan, err = tx.HoldUnseen(r.id, r.conn.Name, r.conn.Mapping.Version(), unseen, limits)
+		plan, err = tx.HoldMissing(r.id, r.conn.Name, r.conn.Mapping.Version(), unseen, limits)
 		return err
 	}); err != nil {
 		return err
@@ -339,13 +339,13 @@ func (r *run) guardUnseen(ctx context.Context) error {
 	return nil
 }
 
-// takeUnseen marks the records missing from a complete full reading as deleted.
-func (r *run) takeUnseen(ctx context.Context) error {
-	if err := r.Ledger.DoAlone(ctx, func(tx *state.Tx) error { return tx.LetUnseenGo(r.id, r.conn.Name) }); err != nil {
+// takeMissing marks the records missing from a complete full reading as deleted.
+func (r *run) takeMissing(ctx context.Context) error {
+	if err := r.Ledger.DoAlone(ctx, func(tx *state.Tx) error { return tx.ReleaseMissing(r.id, r.conn.Name) }); err != nil {
 		return err
 	}
 	for {
-		gone, err := r.Ledger.UnseenRecords(ctx, r.conn.Name, planPage)
+		gone, err := r.Ledger.MissingRecords(ctx, r.conn.Name, planPage)
 		if err != nil || len(gone) == 0 {
 			return err
 		}

@@ -64,7 +64,7 @@ type Billing interface {
 	Others(raw json.RawMessage, last *connector.Customer, want connector.Customer, own []string) ([]string, error)
 	// UpdateWay says how updates are written, as text.
 	UpdateWay() string
-	// NotShown lists the paths with values different from want.
+	// MissingWithMandate lists the paths with values different from want.
 	NotShown(shown json.RawMessage, want connector.Customer, own []string) ([]string, error)
 	RequestMandateLink(ctx context.Context, customerID string) (connector.Mandate, error)
 }

@@ -79,9 +79,9 @@ func (tx *Tx) letGo(plan int64) error {
 	return tx.exec("UPDATE source_records AS r SET let_go = 1, lost_by = NULL WHERE r.connection = (SELECT connection FROM plans WHERE plan_id = ?1) AND r.lost_by = ?1 AND r.let_go = 0 AND "+turned, plan)
 }
 
-// LetUnseenGo releases the records of UnseenCount with the permission of the guard of missing
+// ReleaseMissing releases the records of MissingCount with the permission of the guard of missing
 // records: they no longer count as payers.
-func (tx *Tx) LetUnseenGo(run int64, connection string) error {
+func (tx *Tx) ReleaseMissing(run int64, connection string) error {
 	if err := tx.holds(run); err != nil {
 		return err
 	}

@@ -9,12 +9,12 @@ import (
 	"payersync/state"
 )
 
-// tellNotShown reports payers with a mandate and a record absent from the reading just finished. It plans no change: a
+// reportMissing reports payers with a mandate and a record absent from the reading just finished. It plans no change: a
 // missing row is never a deletion. A person still needs to know about the valid mandate.
-func (r *run) tellNotShown(ctx context.Context) error {
+func (r *run) reportMissing(ctx context.Context) error {
 	after := ""
 	for {
-		page, err := r.Ledger.NotShown(ctx, r.conn.Name, after, planPage)
+		page, err := r.Ledger.MissingWithMandate(ctx, r.conn.Name, after, planPage)
 		if err != nil || len(page) == 0 {
 			return err
 		}
@@ -22,13 +22,13 @@ func (r *run) tellNotShown(ctx context.Context) error {
 			for _, c := range page {
 				c.Facts.Record = protocol.Record{Standing: protocol.NotShown}
 				next := protocol.Decide(c.Facts)
-				n := state.Notice{SourceID: c.Record.SourceID, Stands: c.Stands, Reason: next.Customer.Reason,
+				n := state.MissingReport{SourceID: c.Record.SourceID, Stands: c.Stands, Reason: next.Customer.Reason,
 					OfMandate: next.Mandate.Reason}
 				n.Awaited = r.awaited(c.Facts, next.Mandate)
 				if n.Reason != "" {
-					n.Detail = leftDetail(c, c.Facts)
+					n.Detail = removedDetail(c, c.Facts)
 				}
-				if err := tx.TellNotShown(r.id, r.conn.Name, n); err != nil {
+				if err := tx.ReportMissing(r.id, r.conn.Name, n); err != nil {
 					return err
 				}
 			}
@@ -40,12 +40,12 @@ func (r *run) tellNotShown(ctx context.Context) error {
 	}
 }
 
-// leftDetail says how the record of a payer was removed, and what is still valid.
-func leftDetail(c state.Candidate, f protocol.Facts) string {
+// removedDetail says how the record of a payer was removed, and what is still valid.
+func removedDetail(c state.Candidate, f protocol.Facts) string {
 	return stillHolds("The mapping excludes the record", c, f)
 }
 
-// stillHolds is leftDetail; how describes the departure of a record excluded by the mapping.
+// stillHolds is removedDetail; how describes the departure of a record excluded by the mapping.
 func stillHolds(how string, c state.Candidate, f protocol.Facts) string {
 	switch f.Record.Standing {
 	case protocol.NotShown:

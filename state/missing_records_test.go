@@ -12,7 +12,7 @@ import (
 func (d *desk) held(run int64, missing int) (p Plan) {
 	d.t.Helper()
 	d.do(func(tx *Tx) (err error) {
-		p, err = tx.HoldUnseen(run, acme, mapping, missing, "too many")
+		p, err = tx.HoldMissing(run, acme, mapping, missing, "too many")
 		return err
 	})
 	return p
@@ -25,7 +25,7 @@ func TestOnlyRecordsThatAPlanLookedAtCanBeMissing(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	counts := func() string {
-		unseen, known, err := d.UnseenCount(context.Background(), acme)
+		unseen, known, err := d.MissingCount(context.Background(), acme)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +49,7 @@ func TestOnlyRecordsThatAPlanLookedAtCanBeMissing(t *testing.T) {
 	if got := counts(); got != "3 of 4" {
 		t.Errorf("%s are missing, want 3 of 4", got)
 	}
-	d.do(func(tx *Tx) error { return tx.DropUnseen(second, acme) })
+	d.do(func(tx *Tx) error { return tx.DropMissing(second, acme) })
 	if got := counts(); got != "0 of 1" {
 		t.Errorf("%s are missing after it was taken note of, want none", got)
 	}
@@ -85,7 +85,7 @@ func TestApprovalLetsExactlyTheMissingRecordsGo(t *testing.T) {
 	if p := d.finishPlan(run); p.Missing != 0 || p.Creates != ordinary.Creates {
 		t.Errorf("an ordinary plan is %+v, want one as before: %+v", p, ordinary)
 	}
-	if waits, err := d.UnseenHeld(t.Context(), acme); err != nil || !waits {
+	if waits, err := d.MissingWait(t.Context(), acme); err != nil || !waits {
 		t.Errorf("an ordinary plan took the place of what was approved: %v", err)
 	}
 	d.closeRun(run, connector.RunIncomplete)
@@ -93,13 +93,13 @@ func TestApprovalLetsExactlyTheMissingRecordsGo(t *testing.T) {
 	if got := d.held(run, 3); got.ID == first.ID || got.State != PlanWaiting {
 		t.Errorf("one more is %+v, want a plan that waits", got)
 	}
-	d.do(func(tx *Tx) error { return tx.EndUnseen(acme) })
-	if waits, err := d.UnseenHeld(t.Context(), acme); err != nil || waits {
+	d.do(func(tx *Tx) error { return tx.EndMissing(acme) })
+	if waits, err := d.MissingWait(t.Context(), acme); err != nil || waits {
 		t.Errorf("it still waits: %v", err)
 	}
 	d.closeRun(run, connector.RunIncomplete)
 	if err := d.Do(t.Context(), func(tx *Tx) error {
-		_, err := tx.HoldUnseen(run, acme, mapping, 3, "")
+		_, err := tx.HoldMissing(run, acme, mapping, 3, "")
 		return err
 	}); err == nil {
 		t.Error("a run that was closed held records")

@@ -13,10 +13,10 @@ import (
 // omitted, and unreadable ones too, because their ids may be line numbers.
 const countable = `connection = ?1 AND state <> 'deleted' AND planned_hash <> '' AND unreadable = 0`
 
-// UnseenCount returns the number of known records that the run of NoteMissed did not meet, and of
+// MissingCount returns the number of known records that the run of NoteMissed did not meet, and of
 // all known records. Before the first plan of a connection it knows none: a reading that failed may
 // have shown them (SaveFirst).
-func (l *Ledger) UnseenCount(ctx context.Context, connection string) (unseen, known int, err error) {
+func (l *Ledger) MissingCount(ctx context.Context, connection string) (unseen, known int, err error) {
 	err = l.queryRow(ctx, "SELECT count(*) FILTER (WHERE missed = 1), count(*) FROM source_records WHERE "+countable+" AND "+wasPlanned,
 		connection).Scan(&unseen, &known)
 	return unseen, known, err
@@ -30,15 +30,15 @@ func (l *Ledger) WasPlanned(ctx context.Context, connection string) (bool, error
 	return single[bool](l.queryRow(ctx, "SELECT "+wasPlanned, connection))
 }
 
-// HoldUnseen makes a separate plan of the records of UnseenCount, which wait for a person. An
+// HoldMissing makes a separate plan of the records of MissingCount, which wait for a person. An
 // identical waiting or approved plan is reused; any other of the connection is superseded.
-func (tx *Tx) HoldUnseen(run int64, connection, mapping string, missing int, limits string) (Plan, error) {
+func (tx *Tx) HoldMissing(run int64, connection, mapping string, missing int, limits string) (Plan, error) {
 	p := Plan{Connection: connection, RunID: run, State: PlanWaiting, CreatedAt: tx.now, Missing: missing, Limits: limits}
 	err := tx.holds(run)
 	if err != nil {
 		return p, err
 	}
-	if p.Hash, err = tx.hashUnseen(connection); err != nil {
+	if p.Hash, err = tx.hashMissing(connection); err != nil {
 		return p, fmt.Errorf("hash the missing records: %w", err)
 	}
 	err = tx.row([]any{&p.ID, &p.State}, `SELECT plan_id, state FROM plans
@@ -57,7 +57,7 @@ func (tx *Tx) HoldUnseen(run int64, connection, mapping string, missing int, lim
 		connection, p.ID)
 }
 
-func (tx *Tx) hashUnseen(connection string) (string, error) {
+func (tx *Tx) hashMissing(connection string) (string, error) {
 	h := sha256.New()
 	h.Write([]byte("missing"))
 	err := tx.each("SELECT source_id FROM source_records WHERE "+countable+" AND missed = 1 ORDER BY source_id",
@@ -70,14 +70,14 @@ func (tx *Tx) hashUnseen(connection string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
-// EndUnseen closes the plan of HoldUnseen: released records are done, and all others are over.
-func (tx *Tx) EndUnseen(connection string) error {
+// EndMissing closes the plan of HoldMissing: released records are done, and all others are over.
+func (tx *Tx) EndMissing(connection string) error {
 	return tx.exec(`UPDATE plans SET state = CASE state WHEN 'approved' THEN 'applied' ELSE 'superseded' END
 		WHERE connection = ? AND missing > 0 AND state IN ('waiting', 'approved')`, connection)
 }
 
-// UnseenHeld reports whether missing records wait for a person, or for a run after their release.
-func (l *Ledger) UnseenHeld(ctx context.Context, connection string) (bool, error) {
+// MissingWait reports whether missing records wait for a person, or for a run after their release.
+func (l *Ledger) MissingWait(ctx context.Context, connection string) (bool, error) {
 	return single[bool](l.queryRow(ctx,
 		"SELECT EXISTS (SELECT 1 FROM plans WHERE connection = ? AND missing > 0 AND state IN ('waiting', 'approved'))",
 		connection))

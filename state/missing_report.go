@@ -16,14 +16,14 @@ const hasLeft = "(r.decision = 'excluded' OR r.state <> 'active' OR r.unseen = 1
 // it up or ran `ledger forget` for its payer.
 const isNoPayer = "(" + hasLeft + " OR r.forgotten <> '' OR r.given_up <> 0)"
 
-// NotShown returns up to limit records after source id after, in order, with a mandate and missing
+// MissingWithMandate returns up to limit records after source id after, in order, with a mandate and missing
 // from the newest complete reading.
-func (l *Ledger) NotShown(ctx context.Context, connection, after string, limit int) ([]Candidate, error) {
+func (l *Ledger) MissingWithMandate(ctx context.Context, connection, after string, limit int) ([]Candidate, error) {
 	return l.candidates(ctx, connection, "r.source_id > ?2 AND r.unseen = 1 AND p.mandate_id IS NOT NULL", after, limit)
 }
 
 // Notice is the report on a record outside of plans.
-type Notice struct {
+type MissingReport struct {
 	SourceID  string
 	Stands    string           // Candidate.Stands, by which it was found
 	Reason    connector.Reason // left_with_mandate, or "" for nothing
@@ -32,9 +32,9 @@ type Notice struct {
 	Awaited   string           // of OfMandate, as Decision.Awaited
 }
 
-// TellNotShown replaces the reports on a missing record and its mandate by the notice, unless the
+// ReportMissing replaces the reports on a missing record and its mandate by the notice, unless the
 // record was read or its customer seen otherwise since.
-func (tx *Tx) TellNotShown(run int64, connection string, n Notice) error {
+func (tx *Tx) ReportMissing(run int64, connection string, n MissingReport) error {
 	if err := tx.holds(run); err != nil {
 		return err
 	}
@@ -45,12 +45,12 @@ func (tx *Tx) TellNotShown(run int64, connection string, n Notice) error {
 		n.Stands); err != nil || !same {
 		return err
 	}
-	tx.tellLeft(connection, n)
+	tx.replaceMissingReport(connection, n)
 	return nil
 }
 
-// tellLeft replaces the reports on a departed record and its mandate by the notice.
-func (tx *Tx) tellLeft(connection string, n Notice) {
+// replaceMissingReport replaces the reports on a departed record and its mandate by the notice.
+func (tx *Tx) replaceMissingReport(connection string, n MissingReport) {
 	p := RecordID{connection, n.SourceID}.payer()
 	tx.Explain(p, TopicMandate, n.OfMandate, n.Awaited)
 	tx.Explain(p, TopicRecord, n.Reason, n.Detail)
@@ -59,9 +59,9 @@ func (tx *Tx) tellLeft(connection string, n Notice) {
 // ErrOtherMandate means that the payer has another mandate by now than a person spoke of.
 var ErrOtherMandate = errors.New("the payer has another mandate by now; look at it again")
 
-// LetStay notes a person's permission that a payer without a record may stay with its mandate, and
+// AllowWithoutRecord notes a person's permission that a payer without a record may stay with its mandate, and
 // withdraws the report of its leaving. It fails with ErrOtherMandate when it has another by now.
-func (tx *Tx) LetStay(p Payer, word Entry) error {
+func (tx *Tx) AllowWithoutRecord(p Payer, word Entry) error {
 	seq, err := tx.said(word)
 	if err != nil {
 		return err
