@@ -58,9 +58,9 @@ func (h hash) kind() traitKind { return traitKind(h & kindBits) }
 // tells reports whether the trait shows that two payers may be one; a name or an address alone does not.
 func (h hash) tells() bool { return h.kind() >= likeNameEmail }
 
-// mostTwins is the largest number of records with the same name and another trait that still count as one
+// mostSimilar is the largest number of records with the same name and another trait that still count as one
 // payer. More than that are a customer with many accounts.
-const mostTwins = 5
+const mostSimilar = 5
 
 // likeness returns the traits as keyed hashes, in order.
 func (l *Ledger) likeness(k Likeness) likeness {
@@ -179,7 +179,7 @@ const mostIndexed = 50_000
 
 // IndexLikenesses adds the traits of new payers to the index, in the order of the hashes. A plan saves its payers
 // first, and adds them when all are saved: added page by page, they would cost ten times as much. Until then nobody
-// finds them by a trait, and WakeTwins looks again at the payers that they are like.
+// finds them by a trait, and ReplanSimilar looks again at the payers that they are like.
 func (l *Ledger) IndexLikenesses(ctx context.Context) error {
 	for {
 		var last, to int64
@@ -256,23 +256,23 @@ const (
 )
 
 // Twin is another payer of ours that a record may be.
-type Twin struct {
+type SimilarPayer struct {
 	Connection string
 	SourceID   string
 	BillingID  string // its customer; "" while it has none
 }
 
 // Twins are the payers of ours that a record without a customer may be.
-type Twins struct {
+type SimilarPayers struct {
 	// have the name and an e-mail address, a phone or a postcode in common; their records have left the books, and they have customers
-	Left  []Twin
-	Twice []Twin // have the name and an e-mail address in common and no two postcodes; their records are in the same books
+	Left  []SimilarPayer
+	Twice []SimilarPayer // have the name and an e-mail address in common and no two postcodes; their records are in the same books
 }
 
 // Twins returns the payers a record may be, except those rejected by a person. Traits of many payers prove
 // nothing.
-func (l *Ledger) Twins(ctx context.Context, connection, sourceID string, k Likeness) (Twins, error) {
-	var out Twins
+func (l *Ledger) SimilarPayers(ctx context.Context, connection, sourceID string, k Likeness) (SimilarPayers, error) {
+	var out SimilarPayers
 	own := l.likeness(k)
 	for _, t := range own {
 		if !t.tells() {
@@ -286,20 +286,20 @@ func (l *Ledger) Twins(ctx context.Context, connection, sourceID string, k Liken
 			switch {
 			case f.apart:
 			case f.left && f.mayHave:
-				out.Left = append(out.Left, f.Twin)
+				out.Left = append(out.Left, f.SimilarPayer)
 			case !f.left && t.kind() == likeNameEmail && f.Connection == connection:
-				elsewhere, err := l.elsewhere(ctx, own, f.Twin)
+				elsewhere, err := l.elsewhere(ctx, own, f.SimilarPayer)
 				if err != nil {
 					return out, err
 				}
 				if !elsewhere {
-					out.Twice = append(out.Twice, f.Twin)
+					out.Twice = append(out.Twice, f.SimilarPayer)
 				}
 			}
 		}
 	}
-	for _, list := range []*[]Twin{&out.Left, &out.Twice} {
-		slices.SortFunc(*list, func(a, b Twin) int {
+	for _, list := range []*[]SimilarPayer{&out.Left, &out.Twice} {
+		slices.SortFunc(*list, func(a, b SimilarPayer) int {
 			return cmp.Or(cmp.Compare(a.Connection, b.Connection), cmp.Compare(a.SourceID, b.SourceID))
 		})
 		*list = slices.Compact(*list)
@@ -308,7 +308,7 @@ func (l *Ledger) Twins(ctx context.Context, connection, sourceID string, k Liken
 }
 
 type sharer struct {
-	Twin
+	SimilarPayer
 	left, mayHave, apart bool
 }
 
@@ -317,18 +317,18 @@ func (l *Ledger) sharing(ctx context.Context, connection, sourceID string, t has
 	found, err := list(ctx, l,
 		`SELECT p.connection, p.source_id, coalesce(p.billing_id, ''), `+hasLeft+`, `+mayHave+`, `+toldApart+` FROM `+likeOf+`
 		WHERE o.hash = ?3 AND (p.connection <> ?1 OR p.source_id <> ?2)`+limitTo,
-		[]any{connection, sourceID, int64(t), mostTwins + 1},
+		[]any{connection, sourceID, int64(t), mostSimilar + 1},
 		func(s *sharer) []any {
 			return []any{&s.Connection, &s.SourceID, &s.BillingID, &s.left, &s.mayHave, &s.apart}
 		})
-	if len(found) > mostTwins {
+	if len(found) > mostSimilar {
 		return nil, err
 	}
 	return found, err
 }
 
 // elsewhere reports whether a payer of the same name has other postcodes than these traits.
-func (l *Ledger) elsewhere(ctx context.Context, own likeness, t Twin) (bool, error) {
+func (l *Ledger) elsewhere(ctx context.Context, own likeness, t SimilarPayer) (bool, error) {
 	var theirs likeness
 	if err := l.queryRow(ctx, "SELECT likeness FROM payers WHERE connection = ? AND source_id = ?", t.Connection,
 		t.SourceID).Scan(&theirs); err != nil {
@@ -343,10 +343,10 @@ func (k likeness) postcodes() likeness {
 	return slices.DeleteFunc(slices.Clone(k), func(h hash) bool { return h.kind() != likeNamePostcode })
 }
 
-// WakeTwins makes the present plan look again at two kinds of records, and returns their number. The first
+// ReplanSimilar makes the present plan look again at two kinds of records, and returns their number. The first
 // kind would get a new customer, and shares a name and another trait with a payer decided later or departed
 // since. The second kind is on hold for such a payer, because the payer may be back.
-func (tx *Tx) WakeTwins(connection string, there bool) (int64, error) {
+func (tx *Tx) ReplanSimilar(connection string, there bool) (int64, error) {
 	many, err := tx.createsMany(connection)
 	if err != nil {
 		return 0, err
@@ -362,14 +362,14 @@ func (tx *Tx) WakeTwins(connection string, there bool) (int64, error) {
 	}
 	n, err := tx.count(`UPDATE source_records SET replan = 1 WHERE connection = ?1 AND (unseen = 0 OR ?2 = 0) AND replan = 0 AND source_id IN (
 		`+alike+`
-		UNION SELECT a.source_id FROM attention a WHERE a.connection = ?1 AND (a.reason = 'renumbered' OR a.reason = 'entered_twice'))`, connection, there, mostTwins)
+		UNION SELECT a.source_id FROM attention a WHERE a.connection = ?1 AND (a.reason = 'renumbered' OR a.reason = 'entered_twice'))`, connection, there, mostSimilar)
 	return n, connector.Wrap(err, "look for matching payers")
 }
 
 // plansCreate is the condition that change c is a planned create of connection ?1.
 const plansCreate = "c.connection = ?1 AND c.lane = 'customer' AND c.action = 'create' AND c.state = 'pending'"
 
-// sharedTraits are the traits s that at least two payers have, and not too many: mostTwins is a placeholder's value.
+// sharedTraits are the traits s that at least two payers have, and not too many: mostSimilar is a placeholder's value.
 func sharedTraits(mostTwins string) string {
 	return "(SELECT hash FROM likenesses WHERE hash & 7 >= 2 GROUP BY hash HAVING count(*) BETWEEN 2 AND " + mostTwins +
 		" + 1) s"

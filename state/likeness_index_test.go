@@ -134,7 +134,7 @@ func TestBothWaysToFindTwinsFindTheSame(t *testing.T) {
 		"c1": ann, "c2": ann, "c3": bo, "c4": {Name: "northwind"}, "c5": {Name: "other", Emails: []string{"ann@x"}},
 		"c6": {Name: "alone", Emails: []string{"alone@x"}},
 	}
-	for i := range mostTwins + 2 {
+	for i := range mostSimilar + 2 {
 		creates[fmt.Sprint("m", i)] = Likeness{Name: "many", Emails: []string{"many@x"}}
 	}
 	for others, wantMany := range map[int]bool{1: true, 300: false} {
@@ -161,7 +161,7 @@ func TestBothWaysToFindTwinsFindTheSame(t *testing.T) {
 				err = tx.exec("UPDATE source_records SET replan = 0")
 			}
 			if err == nil {
-				_, err = tx.WakeTwins(acme, false)
+				_, err = tx.ReplanSimilar(acme, false)
 			}
 			if err == nil {
 				alike, err = tx.countAlike(acme)
@@ -180,7 +180,7 @@ func TestBothWaysToFindTwinsFindTheSame(t *testing.T) {
 		if want := []OtherBooks{{Books{"other", "csv", "t1"}, 2}}; !slices.Equal(books, want) {
 			t.Errorf("beside %d payers, other books are %+v, want %+v", others, books, want)
 		}
-		if want := 5 + mostTwins + 2; alike != want { // all but the one with nothing in common
+		if want := 5 + mostSimilar + 2; alike != want { // all but the one with nothing in common
 			t.Errorf("beside %d payers, %d creates look like another payer, want %d", others, alike, want)
 		}
 	}

@@ -38,9 +38,9 @@ func (d *desk) indexTraits() {
 	}
 }
 
-func (d *desk) twins(id string, k Likeness) Twins {
+func (d *desk) twins(id string, k Likeness) SimilarPayers {
 	d.t.Helper()
-	found, err := d.Twins(d.t.Context(), acme, id, k)
+	found, err := d.SimilarPayers(d.t.Context(), acme, id, k)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -61,18 +61,18 @@ func TestTwinsAreKnownByNameAndOneThingMore(t *testing.T) {
 	}, "c1", "c4")
 	tests := map[string]struct {
 		as         Likeness
-		want, gone Twins // gone: when c4 has left the books
+		want, gone SimilarPayers // gone: when c4 has left the books
 	}{
-		"the same": {ann, Twins{Twice: []Twin{{acme, "c1", "bc1"}, {acme, "c2", ""}}},
-			Twins{Left: []Twin{{acme, "c4", "bc4"}}, Twice: []Twin{{acme, "c1", "bc1"}, {acme, "c2", ""}}}},
-		"another address": {Likeness{Name: "northwind", Emails: []string{"bo@x"}, Phones: []string{"+441"}}, Twins{},
-			Twins{Left: []Twin{{acme, "c4", "bc4"}}}},
-		"a name alone":     {Likeness{Name: "northwind"}, Twins{}, Twins{}},
-		"an address alone": {Likeness{Name: "somebody", Emails: []string{"ann@x"}}, Twins{}, Twins{}},
-		"nothing":          {Likeness{}, Twins{}, Twins{}},
+		"the same": {ann, SimilarPayers{Twice: []SimilarPayer{{acme, "c1", "bc1"}, {acme, "c2", ""}}},
+			SimilarPayers{Left: []SimilarPayer{{acme, "c4", "bc4"}}, Twice: []SimilarPayer{{acme, "c1", "bc1"}, {acme, "c2", ""}}}},
+		"another address": {Likeness{Name: "northwind", Emails: []string{"bo@x"}, Phones: []string{"+441"}}, SimilarPayers{},
+			SimilarPayers{Left: []SimilarPayer{{acme, "c4", "bc4"}}}},
+		"a name alone":     {Likeness{Name: "northwind"}, SimilarPayers{}, SimilarPayers{}},
+		"an address alone": {Likeness{Name: "somebody", Emails: []string{"ann@x"}}, SimilarPayers{}, SimilarPayers{}},
+		"nothing":          {Likeness{}, SimilarPayers{}, SimilarPayers{}},
 		"without a postcode": {Likeness{Name: "northwind", Emails: []string{"office@x"}},
-			Twins{Twice: []Twin{{acme, "c1", "bc1"}}}, Twins{Twice: []Twin{{acme, "c1", "bc1"}}}},
-		"a name as an e-mail": {Likeness{Name: "ann@x", Emails: []string{"northwind"}}, Twins{}, Twins{}},
+			SimilarPayers{Twice: []SimilarPayer{{acme, "c1", "bc1"}}}, SimilarPayers{Twice: []SimilarPayer{{acme, "c1", "bc1"}}}},
+		"a name as an e-mail": {Likeness{Name: "ann@x", Emails: []string{"northwind"}}, SimilarPayers{}, SimilarPayers{}},
 	}
 	for name, tt := range tests {
 		if diff := cmp.Diff(tt.want, d.twins("n1", tt.as)); diff != "" {
@@ -87,7 +87,7 @@ func TestTwinsAreKnownByNameAndOneThingMore(t *testing.T) {
 			t.Errorf("%s, when one has left (-want +got):\n%s", name, diff)
 		}
 	}
-	if diff := cmp.Diff(Twins{}, d.twins("c1", Likeness{})); diff != "" {
+	if diff := cmp.Diff(SimilarPayers{}, d.twins("c1", Likeness{})); diff != "" {
 		t.Errorf("a record is a twin of its own:\n%s", diff)
 	}
 }
@@ -96,7 +96,7 @@ func TestTwinsAreKnownByNameAndOneThingMore(t *testing.T) {
 func TestWhatManyHaveInCommonSaysNothing(t *testing.T) {
 	t.Parallel()
 	same := Likeness{Name: "northwind", Emails: []string{"ann@x"}}
-	for n, want := range map[int]int{mostTwins: mostTwins, mostTwins + 1: 0} {
+	for n, want := range map[int]int{mostSimilar: mostSimilar, mostSimilar + 1: 0} {
 		d := newDesk(t)
 		known := map[string]Likeness{"n1": same}
 		for i := range n {

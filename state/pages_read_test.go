@@ -64,7 +64,7 @@ func TestAPageReadsNoMoreHoweverManyRecordsThereAre(t *testing.T) {
 		}},
 		{"who is alike", func() (int, error) {
 			_, err := d.AllAlike(t.Context(), customer(middle, "Ada"), "acct", acme, middle, page)
-			_, twins := d.Twins(t.Context(), acme, middle, *likenessOf(many / 2))
+			_, twins := d.SimilarPayers(t.Context(), acme, middle, *likenessOf(many / 2))
 			_, alike := d.Lookalikes(t.Context(), acme, middle)
 			return page, errors.Join(err, twins, alike)
 		}},

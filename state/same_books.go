@@ -42,7 +42,7 @@ func (tx *Tx) OtherBooks(connection string) (others []OtherBooks, records int, e
 		CROSS JOIN source_records r ON r.connection = n.connection AND r.source_id = n.source_id AND r.decision <> 'excluded' AND r.state = 'active' AND r.unseen = 0
 		WHERE n.connection = ?1 AND n.billing_id IS NULL AND `+mayHave+`
 		  AND NOT EXISTS (SELECT 1 FROM connection_decisions d WHERE d.old_connection = p.connection AND d.new_connection = ?1 OR d.old_connection = ?1 AND d.new_connection = p.connection)
-		GROUP BY p.connection, k.source_kind, k.tenant_id ORDER BY p.connection`, []any{connection, mostTwins},
+		GROUP BY p.connection, k.source_kind, k.tenant_id ORDER BY p.connection`, []any{connection, mostSimilar},
 		func(scan func(...any) error) error {
 			var o OtherBooks
 			err := scan(&o.Connection, &o.Kind, &o.Tenant, &o.Records)

@@ -112,7 +112,7 @@ func (d *desk) nothingOf(n Newcomer) {
 	bare, e5 := d.UnscopedHolders(ctx, n.Key, acme, n.SourceID)
 	word, e6 := d.Accepted(ctx, acme, n.SourceID, n.Key)
 	alike, e7 := d.Alike(ctx, n.Customer, n.Key.Name, acme, n.SourceID)
-	twins, e8 := d.Twins(ctx, acme, n.SourceID, n.Likeness)
+	twins, e8 := d.SimilarPayers(ctx, acme, n.SourceID, n.Likeness)
 	for _, err := range []error{e1, e2, e3, e4, e5, e6, e7, e8} {
 		if err != nil {
 			d.t.Fatal(err)

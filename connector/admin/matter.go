@@ -411,7 +411,7 @@ func (w *witness) alike(ctx context.Context, c connector.Customer) error {
 	for _, c := range customers {
 		w.offer(connector.ReasonLikeness, target{Customer: c})
 	}
-	twins, err := w.ledger.Twins(ctx, w.id.Connection, w.id.SourceID, likenessOf(c))
+	twins, err := w.ledger.SimilarPayers(ctx, w.id.Connection, w.id.SourceID, likenessOf(c))
 	if err != nil {
 		return err
 	}

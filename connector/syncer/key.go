@@ -26,7 +26,7 @@ type keyKnown struct {
 	until    time.Time
 	open     bool                   // it may still arrive, or its outcome was not read yet
 	alike    []state.MatchCandidate // the record's matches, the best first
-	twins    state.Twins            // our payers that the record may be
+	similar  state.SimilarPayers    // our payers that the record may be
 	word     state.Accepted         // the customer a person chose for the record
 	byWord   bool                   // that customer counts as one with the key
 	rejected bool                   // a person rejected the holder
@@ -211,8 +211,8 @@ func (r *run) gatherAlike(ctx context.Context, sourceID string, want connector.C
 	if err != nil {
 		return err
 	}
-	k.twins, err = r.Ledger.Twins(ctx, r.conn.Name, sourceID, r.likenessOf(want))
-	k.facts.AlikeLeft, k.facts.AlikeTwice = len(k.twins.Left) > 0, len(k.twins.Twice) > 0
+	k.similar, err = r.Ledger.SimilarPayers(ctx, r.conn.Name, sourceID, r.likenessOf(want))
+	k.facts.AlikeLeft, k.facts.AlikeTwice = len(k.similar.Left) > 0, len(k.similar.Twice) > 0
 	return err
 }
 
@@ -244,9 +244,9 @@ func (k keyKnown) because(reason connector.Reason) string {
 	case reason == connector.ReasonLikeness:
 		return alikeDetail(k.alike)
 	case reason == connector.ReasonRenumbered:
-		return renumbered(k.twins.Left)
+		return renumbered(k.similar.Left)
 	case reason == connector.ReasonEnteredTwice:
-		return enteredTwice(k.twins.Twice)
+		return enteredTwice(k.similar.Twice)
 	}
 	return ""
 }

@@ -89,7 +89,7 @@ func (r *run) planAll(ctx context.Context) error {
 		if woken, err = tx.WakeRivals(r.conn.Name, r.conn.Info.Snapshot); err != nil || r.Settings.Adopt == AdoptExact {
 			return err
 		}
-		twins, err := tx.WakeTwins(r.conn.Name, r.conn.Info.Snapshot)
+		twins, err := tx.ReplanSimilar(r.conn.Name, r.conn.Info.Snapshot)
 		woken += twins
 		return err
 	}); err != nil || woken == 0 {

@@ -41,17 +41,17 @@ func (r *run) learnLikenesses(ctx context.Context) error {
 }
 
 // renumbered describes payers without a record, possibly the same as the record.
-func renumbered(left []state.Twin) string {
+func renumbered(left []state.SimilarPayer) string {
 	return fmt.Sprintf("%s was removed from the accounting system and had the same name and the same e-mail address, phone or postcode. No second customer is made before you decide.", named(left))
 }
 
 // enteredTwice describes records of the same connection, possibly of the same payer.
-func enteredTwice(twice []state.Twin) string {
+func enteredTwice(twice []state.SimilarPayer) string {
 	return fmt.Sprintf("%s of the same connection has the same name and e-mail address. Nothing is sent for this record before you decide.", named(twice))
 }
 
 // named names records with their customers.
-func named(twins []state.Twin) string {
+func named(twins []state.SimilarPayer) string {
 	list := make([]string, len(twins))
 	for i, t := range twins {
 		if list[i] = t.SourceID; t.BillingID != "" {
