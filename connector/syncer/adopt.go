@@ -18,7 +18,7 @@ func (r *run) adopt(ctx context.Context, c state.Change) error {
 	if c.Payer.BillingID != "" { // linked by an earlier try with an unanswered update
 		return r.update(ctx, c)
 	}
-	shown, err := r.see(ctx, c.BillingID)
+	shown, err := r.readCustomer(ctx, c.BillingID)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ const (
 // apply carries out the approved part of the plan: customers first, then a read to confirm new customers, then signing
 // links. The plan may be older than this run, so apply first checks the index again.
 func (r *run) apply(ctx context.Context) error {
-	if err := r.believeIndex(ctx, r.plan.Creates); err != nil {
+	if err := r.trustIndex(ctx, r.plan.Creates); err != nil {
 		return err
 	}
 	if err := r.sendAll(ctx); err != nil {

@@ -29,7 +29,7 @@ func (r *run) create(ctx context.Context, c state.Change) error {
 	}
 	var left state.Attempt
 	if err := r.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-		left, err = tx.FreezeCreate(r.id, c, body, r.believed.Load())
+		left, err = tx.FreezeCreate(r.id, c, body, r.trustedSince.Load())
 		return err
 	}); err != nil {
 		return r.notFrozen(ctx, c, err)
@@ -133,7 +133,7 @@ func (r *run) replay(ctx context.Context, c state.Change) error {
 		case step.Do == protocol.ReadList && looked, k.facts.Holders == protocol.Own:
 			return nil
 		case step.Do == protocol.ReadList, step.Do == protocol.Create && !looked: // as before any other create, the lists must not be too old
-			if proof, err := r.believeAfter(ctx, k.over); err != nil || !proof {
+			if proof, err := r.trustIndexAfter(ctx, k.over); err != nil || !proof {
 				return err
 			}
 		case step.Do == protocol.Replay, step.Do == protocol.Create:

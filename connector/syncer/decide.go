@@ -27,14 +27,14 @@ func (r *run) decidePage(ctx context.Context, candidates []state.Candidate) ([]s
 			return nil, fmt.Errorf("record %s: %w", s.Record.SourceID, err)
 		}
 	}
-	seen, err := r.sights(ctx, page, decisions)
+	seen, err := r.readCustomers(ctx, page, decisions)
 	if err != nil {
 		return nil, err
 	}
 	out := decisions[:0]
 	var left []string
 	for i, d := range decisions {
-		if unseenBy(page[i].Candidate, d) == "" {
+		if mustRead(page[i].Candidate, d) == "" {
 			out = append(out, d)
 			continue
 		}
@@ -107,7 +107,7 @@ func sentences(problems []connector.Problem) string {
 // decideLinked decides on the record of a payer with a customer. It gathers the facts and asks package protocol for the
 // next step.
 func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candidate, m rendered,
-	seen *sight) (state.Decision, error) {
+	seen *customerRead) (state.Decision, error) {
 	p := *c.Payer
 	base, err := r.base(ctx, p)
 	if err != nil {
@@ -205,7 +205,7 @@ func (r *run) tellLinked(ctx context.Context, d state.Decision, c state.Candidat
 
 // showBefore makes a change show its effect on the customer as last read. Without a read, or if the customer cannot be
 // merged (the act reports this), the change shows the known values.
-func (r *run) showBefore(c *state.NewChange, base *connector.Customer, seen *sight) {
+func (r *run) showBefore(c *state.NewChange, base *connector.Customer, seen *customerRead) {
 	if seen == nil || seen.missing {
 		return
 	}
@@ -244,13 +244,13 @@ func (r *run) decideNew(ctx context.Context, d state.Decision, s subject) (state
 		next := protocol.Decide(k.facts)
 		step := next.Customer
 		if step.Do == protocol.ReadList && !looked && r.id != 0 { // a forecast asks the ledger alone
-			if _, err := r.believeAfter(ctx, k.over); err != nil {
+			if _, err := r.trustIndexAfter(ctx, k.over); err != nil {
 				return d, err
 			}
 			continue
 		}
 		if r.id == 0 && k.facts.Holders == protocol.Free && k.facts.Holder != c.Adopting {
-			if err := r.judgeUnseen(ctx, &k, owned); err != nil {
+			if err := r.judgeByIndex(ctx, &k, owned); err != nil {
 				return d, err
 			}
 			next = protocol.Decide(k.facts)
@@ -270,7 +270,7 @@ func (r *run) decideNew(ctx context.Context, d state.Decision, s subject) (state
 
 // asksOnceAdopted reports whether the run must check the mandate of an adopted customer, to request a signing link or
 // to report why not. A signed mandate needs neither, so the plan counts no link for it.
-func (r *run) asksOnceAdopted(f protocol.Facts, seen *sight) bool {
+func (r *run) asksOnceAdopted(f protocol.Facts, seen *customerRead) bool {
 	if seen == nil || seen.missing || seen.customer.Mandate == nil {
 		return true
 	}

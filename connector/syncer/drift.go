@@ -37,7 +37,7 @@ type Drift struct {
 	places map[string]string  // of the wanted fields, without accepted removals
 	mapped connector.Customer // the mapped customer of the record
 	own    []string           // parts with a mapping rule
-	seen   sight
+	seen   customerRead
 }
 
 // DriftOf reads the customer of a linked record and compares the two. Nothing is noted.
@@ -60,7 +60,7 @@ func (s *Syncer) DriftOf(ctx context.Context, conn Connection, p state.Payer) (D
 	}
 	d.Payer = *stored.Payer
 	d.mapped = conn.Mapping.Owned(m.Customer, *d.Payer.Applied)
-	if d.seen, err = r.see(ctx, d.Payer.BillingID); err != nil {
+	if d.seen, err = r.readCustomer(ctx, d.Payer.BillingID); err != nil {
 		return d, err
 	}
 	if d.seen.missing {

@@ -17,8 +17,8 @@ func (r *run) lookBeforeReplay(ctx context.Context) error {
 	if r.looked = open == 0; err != nil || r.looked {
 		return err
 	}
-	if err = r.without(r.prove(ctx)); err == nil {
-		err = r.noteBelieved(ctx)
+	if err = r.without(r.proveList(ctx)); err == nil {
+		err = r.noteTrusted(ctx)
 	}
 	r.looked = err == nil && r.noProof == nil
 	if connector.FaultOf(err) == connector.FaultUnavailable {
@@ -137,12 +137,12 @@ func unread(tx *state.Tx, p state.Payer) error {
 	return nil
 }
 
-// believeIndex makes the index proof of absence before n customers count as nonexistent. The last list may be a day
+// trustIndex makes the index proof of absence before n customers count as nonexistent. The last list may be a day
 // old, so a second look follows unless this run has listed. This is one more list pass, or a search for each customer
 // before its create if a list would take many pages for a few customers.
 //
 // Without proof, it sets noProof: the run plans no creates, and serves all payers with a customer as usual.
-func (r *run) believeIndex(ctx context.Context, n int) error {
+func (r *run) trustIndex(ctx context.Context, n int) error {
 	if n == 0 || r.noProof != nil {
 		return nil
 	}
@@ -155,7 +155,7 @@ func (r *run) believeIndex(ctx context.Context, n int) error {
 	case listed:
 		r.listed = began
 	}
-	if err := r.noteBelieved(ctx); err != nil {
+	if err := r.noteTrusted(ctx); err != nil {
 		return err
 	}
 	if !r.listed.IsZero() && r.Ledger.Now().Sub(r.listed) <= r.Settings.ProbeAfter {
@@ -168,21 +168,21 @@ func (r *run) believeIndex(ctx context.Context, n int) error {
 	if r.probe = x.Customers > lookPages*listPage && 2*n <= x.Customers/listPage; r.probe {
 		return nil
 	}
-	return r.without(r.prove(ctx))
+	return r.without(r.proveList(ctx))
 }
 
-// noteBelieved stores the ticket from which the index is trusted.
-func (r *run) noteBelieved(ctx context.Context) error {
+// noteTrusted stores the ticket from which the index is trusted.
+func (r *run) noteTrusted(ctx context.Context) error {
 	x, err := r.Ledger.Index(ctx, r.Reconciler.Lookup.Quarantine)
 	if err == nil {
-		r.believed.Store(x.Since)
+		r.trustedSince.Store(x.Since)
 	}
 	return err
 }
 
 // prove makes one list pass for this run. It reads incomplete customers of the list again, because earlier reads may be
 // as old as an earlier list.
-func (r *run) prove(ctx context.Context) error {
+func (r *run) proveList(ctx context.Context) error {
 	began := r.Ledger.Now()
 	err := r.Reconciler.Prove(ctx, began)
 	if err == nil {
@@ -205,16 +205,16 @@ func (r *run) without(err error) error {
 	return err
 }
 
-// believeAfter makes sure the index is proven by lists later than ticket. Workers take turns: the others find the
+// trustIndexAfter makes sure the index is proven by lists later than ticket. Workers take turns: the others find the
 // proof, or the failure to get one in this run.
-func (r *run) believeAfter(ctx context.Context, ticket int64) (proof bool, err error) {
-	r.believing.Lock()
-	defer r.believing.Unlock()
+func (r *run) trustIndexAfter(ctx context.Context, ticket int64) (proof bool, err error) {
+	r.trusting.Lock()
+	defer r.trusting.Unlock()
 	if r.noProof != nil {
 		return false, nil
 	}
 	if _, err := r.Reconciler.Believe(ctx, ticket); err != nil {
 		return false, r.without(err)
 	}
-	return true, r.noteBelieved(ctx)
+	return true, r.noteTrusted(ctx)
 }

@@ -157,7 +157,7 @@ func (r *run) plansAtOnce(ctx context.Context, n int) (open bool, err error) {
 	if err := r.learnLikenesses(ctx); err != nil {
 		return false, err
 	}
-	if err := r.believeIndex(ctx, n); err != nil || r.noProof != nil || r.probe {
+	if err := r.trustIndex(ctx, n); err != nil || r.noProof != nil || r.probe {
 		return false, context.Cause(ctx) // the plan asks again, and reports the error: the source is read all the same
 	}
 	return true, nil

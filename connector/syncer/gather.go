@@ -31,7 +31,7 @@ type subject struct {
 
 	made     rendered
 	like     *state.Likeness // the payer's traits; nil if not stored
-	seen     *sight          // a read of the customer to link or update; nil if there was none
+	seen     *customerRead   // a read of the customer to link or update; nil if there was none
 	stranger bool            // a new record without any match: see state.Ledger.Strangers
 
 	first *state.FirstRecord // as firstPass stores it; nil for a record left to the plan

@@ -131,7 +131,9 @@ func (w *walker) bodyOf(c state.Change) ([]byte, error) {
 func (w *walker) freezeCreates(ctx context.Context, creates []state.PlannedCreate) ([]job, error) {
 	changes := connector.Map(creates, func(c state.PlannedCreate) state.Change { return c.Change })
 	return w.freeze(ctx, changes,
-		func(tx *state.Tx) ([]state.Frozen, error) { return tx.FreezeCreates(w.id, creates, w.believed.Load()) },
+		func(tx *state.Tx) ([]state.Frozen, error) {
+			return tx.FreezeCreates(w.id, creates, w.trustedSince.Load())
+		},
 		func(ctx context.Context, i int, f *frozen) error { return w.sendCreate(ctx, f, creates[i].Body) })
 }
 

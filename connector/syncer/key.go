@@ -62,7 +62,7 @@ func (r *run) gather(ctx context.Context, sourceID string, want connector.Custom
 // newKey is gatherKey for a record without matching facts. It notes the planned action, so the step can name it.
 func (r *run) newKey(key connector.Key, record protocol.Record, known protocol.Facts) keyKnown {
 	k := keyKnown{key: key, facts: protocol.Facts{
-		Key: key.ID(), Record: record, Index: protocol.Index{Since: max(r.believed.Load(), 1), Now: true},
+		Key: key.ID(), Record: record, Index: protocol.Index{Since: max(r.trustedSince.Load(), 1), Now: true},
 		Words: known.Words, Refusal: known.Refusal, Worn: known.Worn,
 	}}
 	k.facts.AsPlanned()

@@ -51,7 +51,7 @@ func (s *Syncer) MoveOf(ctx context.Context, conn Connection, from state.Payer, 
 	if _, m.Elsewise, err = r.inTheWay(ctx, from, m.Key); err != nil {
 		return m, err
 	}
-	seen, err := r.see(ctx, from.BillingID)
+	seen, err := r.readCustomer(ctx, from.BillingID)
 	if err != nil {
 		return m, err
 	}

@@ -240,7 +240,7 @@ func (s *Syncer) HolderOf(ctx context.Context, conn Connection, p state.Payer) (
 	if err != nil || k.facts.Holders != protocol.Free && !k.rejected {
 		return h, errors.Join(err, ErrNoHolder)
 	}
-	seen, err := r.see(ctx, k.facts.Holder)
+	seen, err := r.readCustomer(ctx, k.facts.Holder)
 	if err != nil {
 		return h, err
 	}
@@ -282,7 +282,7 @@ func (s *Syncer) PairOf(ctx context.Context, conn Connection, sourceID, customer
 	case m.Standing != protocol.Included:
 		return h, ErrNotSent
 	}
-	seen, err := r.see(ctx, customer)
+	seen, err := r.readCustomer(ctx, customer)
 	if err == nil && seen.missing {
 		err = ErrNoCustomer
 	}

@@ -113,7 +113,7 @@ func (r *run) lookForCustomers(ctx context.Context) error {
 	if unlinked += max(r.first.planned, begun); err != nil || unlinked == 0 {
 		return err
 	}
-	if err := r.believeIndex(ctx, unlinked); err != nil {
+	if err := r.trustIndex(ctx, unlinked); err != nil {
 		return err
 	}
 	return r.match(ctx)

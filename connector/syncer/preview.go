@@ -138,7 +138,7 @@ func (s *Syncer) Preview(ctx context.Context, conn Connection, o PreviewOptions)
 		return Preview{}, err
 	}
 	f.linkOnly = conn.linksOnly(known)
-	if err := f.noteBelieved(ctx); err != nil {
+	if err := f.noteTrusted(ctx); err != nil {
 		return Preview{}, err
 	}
 	if err := f.foresee(ctx); err != nil {

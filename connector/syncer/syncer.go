@@ -210,26 +210,26 @@ func (s *Syncer) Run(ctx context.Context, conn Connection, opts RunOptions) (Res
 // run is one run under way.
 type run struct {
 	*Syncer
-	conn      Connection
-	opts      RunOptions
-	id        int64
-	started   time.Time
-	opened    time.Time // by this machine's clock: before the run was
-	lease     *connector.Lease
-	met       *connector.IDs // ids of the source; nil after a complete reading, for all in the ledger
-	plan      *state.Plan
-	listed    time.Time       // the begin of this run's newest list pass that is proof; zero for none
-	believed  atomic.Int64    // the ticket since which the index is trusted; 0 for not at all
-	edited    bool            // nobody has accepted the profile of the source yet
-	probe     bool            // the index is old: search for a customer once more before it is created
-	linkOnly  bool            // customers are linked, and neither created nor changed
-	cuts      atomic.Bool     // a planned create lacks values the service has no place for
-	noProof   error           // why a missing key proves nothing, so nothing new is planned
-	unread    error           // why the source was not read to its end
-	undecided bool            // the rest of the source is undecidable
-	note      string          // for Result.Note
-	doubtEnds time.Time       // the last time for requests lost by a restore to arrive; zero for no restore
-	proof     connector.Proof // for Result.Proof; zero until the source was read to its end
+	conn         Connection
+	opts         RunOptions
+	id           int64
+	started      time.Time
+	opened       time.Time // by this machine's clock: before the run was
+	lease        *connector.Lease
+	met          *connector.IDs // ids of the source; nil after a complete reading, for all in the ledger
+	plan         *state.Plan
+	listed       time.Time       // the begin of this run's newest list pass that is proof; zero for none
+	trustedSince atomic.Int64    // the ticket since which the index is trusted; 0 for not at all
+	edited       bool            // nobody has accepted the profile of the source yet
+	probe        bool            // the index is old: search for a customer once more before it is created
+	linkOnly     bool            // customers are linked, and neither created nor changed
+	cuts         atomic.Bool     // a planned create lacks values the service has no place for
+	noProof      error           // why a missing key proves nothing, so nothing new is planned
+	unread       error           // why the source was not read to its end
+	undecided    bool            // the rest of the source is undecidable
+	note         string          // for Result.Note
+	doubtEnds    time.Time       // the last time for requests lost by a restore to arrive; zero for no restore
+	proof        connector.Proof // for Result.Proof; zero until the source was read to its end
 
 	first  *firstPass            // plans new records while the source is read
 	saved  bool                  // the source had news for the ledger
@@ -243,7 +243,7 @@ type run struct {
 
 	looked      bool           // the list was read since creates without an answer were sent
 	progressing sync.Mutex     // held while the progress is reported
-	believing   sync.Mutex     // held while the list is read until it is believed
+	trusting    sync.Mutex     // held while the list is read until it is believed
 	mu          sync.Mutex     // guards made and waits
 	waits       time.Time      // the earliest time to continue with a waiting payer; zero if none waits for a time
 	made        *connector.IDs // source ids of payers with a customer created by this run

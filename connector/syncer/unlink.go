@@ -31,7 +31,7 @@ func (s *Syncer) releaseOf(ctx context.Context, p state.Payer, fetched connector
 
 // decideUnlink plans the release of a payer's customer after a person has decided it is not the payer's. The customer
 // gets no more link requests.
-func (r *run) decideUnlink(ctx context.Context, d state.Decision, p state.Payer, seen *sight) (state.Decision, error) {
+func (r *run) decideUnlink(ctx context.Context, d state.Decision, p state.Payer, seen *customerRead) (state.Decision, error) {
 	d.Verdict, d.Topic = state.Included, state.TopicLink
 	if d.Left {
 		d.Verdict = state.Excluded
@@ -191,7 +191,7 @@ func (s *Syncer) UnlinkOf(ctx context.Context, p state.Payer, from int64) (Unlin
 	if p.BillingID == "" || !p.Seen {
 		return u, state.ErrNotMovable
 	}
-	seen, err := (&run{Syncer: s}).see(ctx, p.BillingID)
+	seen, err := (&run{Syncer: s}).readCustomer(ctx, p.BillingID)
 	if err != nil {
 		return u, err
 	}

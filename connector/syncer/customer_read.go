@@ -17,24 +17,24 @@ import (
 
 // sight is one read of a customer before its adoption or update, for plans and for comparison by a person. Its values
 // do not enter the ledger; only the read right before sending does.
-type sight struct {
+type customerRead struct {
 	ticket   int64
 	customer connector.RemoteCustomer
 	missing  bool // the read says it does not exist
 }
 
 // see reads a customer.
-func (r *run) see(ctx context.Context, id string) (sight, error) {
+func (r *run) readCustomer(ctx context.Context, id string) (customerRead, error) {
 	fetched, ticket, err := r.fetch(ctx, id)
 	if connector.FaultOf(err) == connector.FaultNotFound {
-		return sight{ticket: ticket, missing: true}, nil
+		return customerRead{ticket: ticket, missing: true}, nil
 	}
-	return sight{ticket: ticket, customer: fetched}, err
+	return customerRead{ticket: ticket, customer: fetched}, err
 }
 
 // judge adds to the facts about a key the result of reading the customer with this key. Plans and sending both use it,
 // so both follow the same rules.
-func (k *keyKnown) judge(s sight, want connector.Customer) {
+func (k *keyKnown) judge(s customerRead, want connector.Customer) {
 	k.facts.Look = protocol.Look{Seq: s.ticket, Shows: protocol.NoKey, Now: true}
 	carried := connector.KeyIn(s.customer.ExternalData, k.key.Name)
 	switch {
@@ -49,9 +49,9 @@ func (k *keyKnown) judge(s sight, want connector.Customer) {
 	}
 }
 
-// judgeUnseen is judge for a forecast. A forecast reads no customers and uses the values in the index. A customer
+// judgeByIndex is judge for a forecast. A forecast reads no customers and uses the values in the index. A customer
 // already read and adopted by a plan needs no check.
-func (r *run) judgeUnseen(ctx context.Context, k *keyKnown, want connector.Customer) error {
+func (r *run) judgeByIndex(ctx context.Context, k *keyKnown, want connector.Customer) error {
 	agree, against, err := r.Ledger.ShownOf(ctx, k.facts.Holder, want)
 	if err != nil || agree {
 		return err
@@ -64,7 +64,7 @@ func (r *run) judgeUnseen(ctx context.Context, k *keyKnown, want connector.Custo
 
 // acceptedGone returns the reason against adopting the customer chosen by a person, according to a read; "" if there is
 // none, or no customer was chosen.
-func (k *keyKnown) acceptedGone(s sight) connector.Reason {
+func (k *keyKnown) acceptedGone(s customerRead) connector.Reason {
 	carried := connector.KeyIn(s.customer.ExternalData, k.key.Name)
 	switch {
 	case !k.byWord || k.word.Why() != "":
@@ -85,13 +85,13 @@ func (k *keyKnown) mayReplace(carried connector.Key) bool {
 
 // sights reads the customers to adopt or update with contents unknown to the ledger, several at a time. It omits
 // unreadable customers. If none can be read, it returns an error.
-func (r *run) sights(ctx context.Context, page []subject, decisions []state.Decision) (map[string]sight, error) {
+func (r *run) readCustomers(ctx context.Context, page []subject, decisions []state.Decision) (map[string]customerRead, error) {
 	var mu sync.Mutex
-	seen, silent := map[string]sight{}, 0
+	seen, silent := map[string]customerRead{}, 0
 	var group errgroup.Group
 	group.SetLimit(max(r.Settings.Workers, 1))
 	for i, d := range decisions {
-		id := unseenBy(page[i].Candidate, d)
+		id := mustRead(page[i].Candidate, d)
 		if id == "" {
 			continue
 		}
@@ -102,9 +102,9 @@ func (r *run) sights(ctx context.Context, page []subject, decisions []state.Deci
 			if gaveUp {
 				return nil
 			}
-			var s sight
+			var s customerRead
 			err := connector.Guard(func() (err error) {
-				s, err = r.see(ctx, id)
+				s, err = r.readCustomer(ctx, id)
 				return err
 			})
 			mu.Lock()
@@ -125,8 +125,8 @@ func (r *run) sights(ctx context.Context, page []subject, decisions []state.Deci
 	return seen, group.Wait()
 }
 
-// unseenBy returns the customer of a decision if its values change and the ledger does not know them; "" otherwise.
-func unseenBy(c state.Candidate, d state.Decision) string {
+// mustRead returns the customer of a decision if its values change and the ledger does not know them; "" otherwise.
+func mustRead(c state.Candidate, d state.Decision) string {
 	switch {
 	case d.Customer == nil:
 	case d.Customer.Action == connector.ActionAdopt, d.Customer.Unlinks:
