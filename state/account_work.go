@@ -164,7 +164,7 @@ func (s *Server) DueAccounts(ctx context.Context, gap time.Duration) (due []int6
 	tell := &pgx.Batch{} // which is a transaction
 	for _, account := range candidates {
 		tell.Queue("SELECT set_config('payersync.account', $1, true)", strconv.FormatInt(account, 10))
-		tell.Queue(postgresSpelling("SELECT EXISTS ("+dueDeliveries+")"),
+		tell.Queue(postgresSQL("SELECT EXISTS ("+dueDeliveries+")"),
 			dueArgs(now.UTC(), gap)...).QueryRow(func(row pgx.Row) error {
 			var has bool
 			err := row.Scan(&has)

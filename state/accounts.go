@@ -391,7 +391,7 @@ func finish(ctx context.Context, tx pgx.Tx, id int64, e Entry) (AccountInfo, err
 	if err != nil {
 		return a, err
 	}
-	_, err = tx.Exec(ctx, postgresSpelling(insertAudit), values...)
+	_, err = tx.Exec(ctx, postgresSQL(insertAudit), values...)
 	return a, err
 }
 

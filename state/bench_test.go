@@ -161,7 +161,7 @@ func BenchmarkUnchangedRead(b *testing.B) {
 		run := d.run(acme)
 		met := d.metBy(run)
 		for _, page := range pages {
-			news, err := d.News(b.Context(), acme, mapping, page, nil)
+			news, err := d.PageChanges(b.Context(), acme, mapping, page, nil)
 			if err != nil || len(news.Unlabelled) > 0 {
 				b.Fatalf("%d without a label, %v", len(news.Unlabelled), err)
 			}
@@ -172,7 +172,7 @@ func BenchmarkUnchangedRead(b *testing.B) {
 				met.Add(r.SourceID)
 			}
 		}
-		if _, err := d.NoteMissed(b.Context(), run, acme, met); err != nil {
+		if _, err := d.MarkMissing(b.Context(), run, acme, met); err != nil {
 			b.Fatal(err)
 		}
 		d.do(func(tx *Tx) error {

@@ -119,7 +119,7 @@ func TestNewsNamesTheRecordsThatAreNew(t *testing.T) {
 	d.save(run, acme, record("same", "Ada"), record("edited", "Ada"))
 	blank := record("blank", "")
 	blank.Data = nil
-	news, err := d.News(t.Context(), acme, mapping,
+	news, err := d.PageChanges(t.Context(), acme, mapping,
 		[]connector.Record{record("same", "Ada"), record("edited", "Eve"), record("new", "Ada"), record("new", "Ada"),
 			record("twice", "Ada"), record("twice", "Eve"), blank, record("other", "Ada")}, nil)
 	if err != nil {

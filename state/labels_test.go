@@ -104,7 +104,7 @@ func TestLabelsAreMadeOfWhatIsNewOrWasMadeOtherwise(t *testing.T) {
 	d.save(run, acme, same, changed, bare, odd)
 	d.label(acme, "m1", called("c1", "Ada"), called("c2", "Grace"), called(odd.SourceID, "Odd"))
 	unlabelled := func(version string) (out []string) {
-		found, err := d.News(t.Context(), acme, version,
+		found, err := d.PageChanges(t.Context(), acme, version,
 			[]connector.Record{same, record("c2", "Hopper"), bare, record("c5", "New")}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -186,12 +186,12 @@ func TestLabelsOfAnEarlierFormAreMadeAnew(t *testing.T) {
 	r := record("c1", canaryName)
 	d.save(d.run(acme), acme, r)
 	d.label(acme, "m1", called("c1", canaryName))
-	if found, err := d.News(t.Context(), acme, "m1", []connector.Record{r}, nil); err != nil ||
+	if found, err := d.PageChanges(t.Context(), acme, "m1", []connector.Record{r}, nil); err != nil ||
 		len(found.Unlabelled) != 0 {
 		t.Errorf("a label of today is made anew: %v, %v", found, err)
 	}
 	d.do(func(tx *Tx) error { return tx.exec("UPDATE labels SET mapping = 'm1'") })
-	if found, err := d.News(t.Context(), acme, "m1", []connector.Record{r}, nil); err != nil ||
+	if found, err := d.PageChanges(t.Context(), acme, "m1", []connector.Record{r}, nil); err != nil ||
 		len(found.Unlabelled) != 1 {
 		t.Errorf("a label of before is kept: %v, %v", found, err)
 	}

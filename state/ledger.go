@@ -108,7 +108,7 @@ type Ledger struct {
 	changed int64                // rows, by the writer; its goroutine's alone
 
 	reads *statements // of the readers
-	only  string      // what every query of the readers begins with; see only.go
+	only  string      // what every query of the readers begins with; see limited.go
 }
 
 // statements are queries that were prepared, by their text.

@@ -13,7 +13,7 @@ import (
 // omitted, and unreadable ones too, because their ids may be line numbers.
 const countable = `connection = ?1 AND state <> 'deleted' AND planned_hash <> '' AND unreadable = 0`
 
-// MissingCount returns the number of known records that the run of NoteMissed did not meet, and of
+// MissingCount returns the number of known records that the run of MarkMissing did not meet, and of
 // all known records. Before the first plan of a connection it knows none: a reading that failed may
 // have shown them (SaveFirst).
 func (l *Ledger) MissingCount(ctx context.Context, connection string) (unseen, known int, err error) {

@@ -32,13 +32,13 @@ func TestAPageReadsNoMoreHoweverManyRecordsThereAre(t *testing.T) {
 	}
 	records := make([]connector.Record, page)
 	shown := make([]Observation, page)
-	newcomers := make([]Newcomer, page)
+	newcomers := make([]NewRecord, page)
 	for i := range page {
 		records[i] = benchRecord(many/2 + i)
 		c := remoteOf(many/4 + i)
 		shown[i] = Observation{CustomerID: c.ID, Customer: &c, Ticket: 1 << 40, List: newListing(1, 1<<40)}
 		id := records[i].SourceID
-		newcomers[i] = Newcomer{SourceID: id, Key: connector.Key{Name: "acct", Value: id}, Customer: customer(id, id),
+		newcomers[i] = NewRecord{SourceID: id, Key: connector.Key{Name: "acct", Value: id}, Customer: customer(id, id),
 			Likeness: *likenessOf(i)}
 	}
 	key := connector.Key{Name: "acct", Value: middle}
@@ -69,7 +69,7 @@ func TestAPageReadsNoMoreHoweverManyRecordsThereAre(t *testing.T) {
 			return page, errors.Join(err, twins, alike)
 		}},
 		{"who nobody may be", func() (int, error) {
-			found, err := d.Strangers(t.Context(), acme, newcomers)
+			found, err := d.WithoutSimilar(t.Context(), acme, newcomers)
 			return len(found), err
 		}},
 		{"the records to plan", func() (int, error) {
@@ -98,7 +98,7 @@ func TestAPageReadsNoMoreHoweverManyRecordsThereAre(t *testing.T) {
 			return len(found), err
 		}},
 		{"what is new in a page", func() (int, error) {
-			found, err := d.News(t.Context(), acme, mapping, records, nil)
+			found, err := d.PageChanges(t.Context(), acme, mapping, records, nil)
 			return len(found.Unlabelled), err
 		}},
 		{"whose the customers of a page are", func() (int, error) {

@@ -23,7 +23,7 @@ func TestARecordPlannedByAnEarlierVersionIsNotPlannedAgain(t *testing.T) {
 		}
 	}
 	news := func() bool {
-		found, err := d.News(t.Context(), acme, version, []connector.Record{r}, nil)
+		found, err := d.PageChanges(t.Context(), acme, version, []connector.Record{r}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,7 +20,7 @@ import (
 )
 
 // accountConnector lends connections of a pool for one account. It sends the statements and values
-// of this package in PostgreSQL's form: see postgresSpelling, and a bool as 0 or 1, as in the
+// of this package in PostgreSQL's form: see postgresSQL, and a bool as 0 or 1, as in the
 // columns. The previous user of a connection may have had another account; the connection itself
 // stores which.
 type accountConnector struct {
@@ -69,11 +69,11 @@ func (c *postgresConn) Prepare(query string) (driver.Stmt, error) {
 }
 
 func (c *postgresConn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
-	stmt, err := c.Conn.PrepareContext(ctx, postgresSpelling(query))
+	stmt, err := c.Conn.PrepareContext(ctx, postgresSQL(query))
 	if err != nil {
 		return nil, inWords(err)
 	}
-	return keptStmt{stmt.(*stdlib.Stmt), c, postgresSpelling(query)}, nil
+	return keptStmt{stmt.(*stdlib.Stmt), c, postgresSQL(query)}, nil
 }
 
 // keptStmt stays prepared on its connection for the next user, as long as the pool keeps the
@@ -141,7 +141,7 @@ func (c *postgresConn) send(ctx context.Context, query string, args []driver.Nam
 	}
 	batch := &pgx.Batch{}
 	for _, a := range list {
-		batch.Queue(postgresSpelling(a.query), a.args...)
+		batch.Queue(postgresSQL(a.query), a.args...)
 	}
 	batch.Queue(query, valuesOf(args)...)
 	sent := c.Conn.Conn().SendBatch(ctx, batch)
@@ -201,12 +201,12 @@ func (r *sentRows) Next(dest []driver.Value) (err error) {
 }
 
 func (c *postgresConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	result, err := c.Conn.ExecContext(ctx, postgresSpelling(query), args)
+	result, err := c.Conn.ExecContext(ctx, postgresSQL(query), args)
 	return result, inWords(err)
 }
 
 func (c *postgresConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	rows, err := c.Conn.QueryContext(ctx, postgresSpelling(query), args)
+	rows, err := c.Conn.QueryContext(ctx, postgresSQL(query), args)
 	return rows, inWords(err)
 }
 

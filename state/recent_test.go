@@ -52,7 +52,7 @@ func TestRecentCountsWhatHappenedSinceATime(t *testing.T) {
 	if diff := cmp.Diff(want, recent()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got, err := d.Only([]string{"beta"}).Recent(t.Context(), time.Time{}); err != nil || got.Runs+len(got.Mandates) > 0 {
+	if got, err := d.LimitedTo([]string{"beta"}).Recent(t.Context(), time.Time{}); err != nil || got.Runs+len(got.Mandates) > 0 {
 		t.Errorf("a user limited to another connection sees %+v, %v", got, err)
 	}
 }

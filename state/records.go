@@ -122,7 +122,7 @@ func (l *Ledger) boxRecord(connection string, r connector.Record) ([]byte, error
 	return l.seal.box(plain, place("source_records", "record", connection, r.SourceID)), nil
 }
 
-// DropMissing drops the open work for records that NoteMissed marked as gone from a snapshot source.
+// DropMissing drops the open work for records that MarkMissing marked as gone from a snapshot source.
 // Pending changes become void, and attention entries go with the row. A payer with a present or
 // possible customer is left alone, because a missing row is never a deletion.
 func (tx *Tx) DropMissing(run int64, connection string) error {

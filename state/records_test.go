@@ -23,7 +23,7 @@ func record(id, name string) connector.Record {
 // save stores a page as read by run.
 func (d *desk) save(run int64, connection string, records ...connector.Record) {
 	d.t.Helper()
-	news, err := d.News(context.Background(), connection, mapping, records, nil)
+	news, err := d.PageChanges(context.Background(), connection, mapping, records, nil)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func (d *desk) metBy(run int64) *connector.IDs {
 // readWhole notes that a run has read all of acme, and what it did not meet.
 func (d *desk) readWhole(run int64) {
 	d.t.Helper()
-	if _, err := d.NoteMissed(context.Background(), run, acme, d.metBy(run)); err != nil {
+	if _, err := d.MarkMissing(context.Background(), run, acme, d.metBy(run)); err != nil {
 		d.t.Fatal(err)
 	}
 }
@@ -300,7 +300,7 @@ func TestARunThatLostItsLeaseSavesNothing(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", name, err, ErrLeaseLost)
 		}
 	}
-	if _, err := d.NoteMissed(t.Context(), run, acme, connector.NewIDs()); !errors.Is(err, ErrLeaseLost) {
+	if _, err := d.MarkMissing(t.Context(), run, acme, connector.NewIDs()); !errors.Is(err, ErrLeaseLost) {
 		t.Errorf("note what it did not meet: got %v, want %v", err, ErrLeaseLost)
 	}
 	if after := one[string](t, d.Ledger, "SELECT group_concat(state || attempts) FROM changes"); after != before {

@@ -309,7 +309,7 @@ func TestARunOfAKilledProcessIsInterruptedOnceItsLeaseIsOver(t *testing.T) {
 		}
 		return []string{latest[0].Outcome, all[0].Outcome, one.Outcome, page[0].Outcome}
 	}
-	count := func() MonitoringNumbers {
+	count := func() MonitoringCounts {
 		t.Helper()
 		n, err := d.NewCounter().Count(ctx)
 		if err != nil {

@@ -31,7 +31,7 @@ func (s *Server) HasDeliveries(ctx context.Context, tx pgx.Tx, account int64, ga
 		return false, fmt.Errorf("look for deliveries: %w", err)
 	}
 	s.hear(now)
-	if err := tx.QueryRow(ctx, postgresSpelling("SELECT EXISTS ("+dueDeliveries+")"),
+	if err := tx.QueryRow(ctx, postgresSQL("SELECT EXISTS ("+dueDeliveries+")"),
 		dueArgs(now.UTC(), gap)...).Scan(&has); err != nil {
 		return false, fmt.Errorf("look for deliveries: %w", err)
 	}

@@ -89,7 +89,7 @@ func (l *Ledger) LastFullRead(ctx context.Context, connection string) (time.Time
 	return parseTime(at)
 }
 
-// MissingRecords returns up to limit records, as last read, that the run of NoteMissed did not meet. Deleted
+// MissingRecords returns up to limit records, as last read, that the run of MarkMissing did not meet. Deleted
 // records are omitted.
 func (l *Ledger) MissingRecords(ctx context.Context, connection string, limit int) ([]connector.Record, error) {
 	return collect("look for records that are gone", func(scan scanner) (connector.Record, error) {

@@ -116,8 +116,8 @@ func TestWhoSavedAMappingIsKnownWhateverConnectionItWasSavedFor(t *testing.T) {
 		"eve": "acme none → ba9876543210"} {
 		d.do(func(tx *Tx) error { return tx.Audit(Entry{Actor: actor, Action: MappingSaved, Subject: subject}) })
 	}
-	for name, l := range map[string]*Ledger{"the whole ledger": d.Ledger, "acme": d.Only([]string{"acme"}),
-		"nothing": d.Only(nil)} {
+	for name, l := range map[string]*Ledger{"the whole ledger": d.Ledger, "acme": d.LimitedTo([]string{"acme"}),
+		"nothing": d.LimitedTo(nil)} {
 		savers, err := l.MappingSavers(t.Context(), hash)
 		slices.Sort(savers)
 		if err != nil || !slices.Equal(savers, []string{"ann", "bob"}) {

@@ -33,7 +33,7 @@ func warnOfMetrics(log *logrus.Logger, address string) {
 // metricsFacts reads the ledger's facts for the metrics. It omits removed connections, like status.
 func (svc *service) metricsFacts(ctx context.Context, counter *state.Counter) (f metrics.Facts, err error) {
 	s := svc.inForce.Load().Session
-	if f.MonitoringNumbers, err = counter.Count(ctx); err != nil {
+	if f.MonitoringCounts, err = counter.Count(ctx); err != nil {
 		return f, err
 	}
 	if f.LastPass, err = s.Ledger.LastPass(ctx); err != nil {

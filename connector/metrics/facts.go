@@ -16,7 +16,7 @@ import (
 
 // Facts are the facts of the ledger and the configuration at one time.
 type Facts struct {
-	state.MonitoringNumbers
+	state.MonitoringCounts
 	Connections []string // configured ones
 	LastPass    time.Time
 	Plans       []state.Plan // waiting for a person

@@ -37,7 +37,7 @@ func number(n int) *int { return &n }
 // whole holds the facts of a ledger with every event once, of two connections and a removed one.
 func whole() Facts {
 	return Facts{
-		MonitoringNumbers: state.MonitoringNumbers{
+		MonitoringCounts: state.MonitoringCounts{
 			Runs: []state.RunCount{{Connection: "acme", Kind: "sync", Outcome: "complete", N: 7},
 				{Connection: "gone", Kind: "sync", Outcome: "failed", N: 9}},
 			LastEnded: []state.RunSpan{

@@ -78,7 +78,7 @@ func (p *Pages) only(connections []string) *Pages {
 // decisions on payers and customers see all of it, but get only records found within the limits.
 func (c Config) only(names []string) Config {
 	c.Connections = names
-	c.Ledger = c.Ledger.Only(names)
+	c.Ledger = c.Ledger.LimitedTo(names)
 	c.Lists, c.Standings, c.Fetcher = c.Lists.Only(c.Ledger, names), c.Standings.Only(c.Ledger, names),
 		c.Fetcher.Only(names)
 	c.Standings.SetValid(c.Valid)

@@ -88,7 +88,7 @@ func TestWhoIsLimitedChangesNothingOfAnotherConnection(t *testing.T) {
 	t.Parallel()
 	w := newTown(t)
 	ctx := context.Background()
-	theirs := w.ledger.Only([]string{other})
+	theirs := w.ledger.LimitedTo([]string{other})
 	var mandates, changes []string
 	for _, m := range must(theirs.Mandates(ctx, state.Filter{}))(t) {
 		mandates = append(mandates, m.MandateID)
@@ -267,7 +267,7 @@ func TestAMappingThatIsAnotherConnectionsTooIsNotSavedByWhoIsLimited(t *testing.
 func TestWhoSavedTheMappingOfAnotherConnectionDoesNotApproveAPlanByIt(t *testing.T) {
 	t.Parallel()
 	w := newTown(t)
-	plan := must(w.ledger.Only([]string{ours}).WaitingPlans(context.Background()))(t)[0]
+	plan := must(w.ledger.LimitedTo([]string{ours}).WaitingPlans(context.Background()))(t)[0]
 	w.do(func(tx *state.Tx) error {
 		return tx.Audit(state.Entry{Actor: "Lea", Action: state.MappingSaved, Subject: other + " none → " +
 			plan.Mapping[:state.MappingMark], Reason: "a test"})

@@ -170,13 +170,13 @@ func (w *town) paths(pattern, connection string) []string {
 		out = filled
 	}
 	var plans, runs []string
-	for _, p := range must(w.ledger.Only([]string{connection}).PlanPage(context.Background(), 0, 100))(w.t) {
+	for _, p := range must(w.ledger.LimitedTo([]string{connection}).PlanPage(context.Background(), 0, 100))(w.t) {
 		plans = append(plans, fmt.Sprint(p.ID))
 	}
-	for _, p := range must(w.ledger.Only([]string{connection}).WaitingPlans(context.Background()))(w.t) {
+	for _, p := range must(w.ledger.LimitedTo([]string{connection}).WaitingPlans(context.Background()))(w.t) {
 		plans = append(plans, fmt.Sprint(p.ID))
 	}
-	for _, r := range must(w.ledger.Only([]string{connection}).RunPage(context.Background(), 0, 100))(w.t) {
+	for _, r := range must(w.ledger.LimitedTo([]string{connection}).RunPage(context.Background(), 0, 100))(w.t) {
 		runs = append(runs, fmt.Sprint(r.RunID))
 	}
 	fill("{connection}", connection)

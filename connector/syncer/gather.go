@@ -54,16 +54,16 @@ func (r *run) subjects(ctx context.Context, candidates []state.Candidate) ([]sub
 	}); err != nil {
 		return nil, err
 	}
-	var newcomers []state.Newcomer
+	var newcomers []state.NewRecord
 	var at []int
 	for i, s := range page {
 		if s.Payer == nil && s.like != nil {
 			newcomers = append(newcomers,
-				state.Newcomer{SourceID: s.Record.SourceID, Key: s.made.Result.Key, Customer: s.made.Customer, Likeness: *s.like})
+				state.NewRecord{SourceID: s.Record.SourceID, Key: s.made.Result.Key, Customer: s.made.Customer, Likeness: *s.like})
 			at = append(at, i)
 		}
 	}
-	strangers, err := r.Ledger.Strangers(ctx, r.conn.Name, newcomers)
+	strangers, err := r.Ledger.WithoutSimilar(ctx, r.conn.Name, newcomers)
 	for i, is := range strangers {
 		page[at[i]].stranger = is
 	}

@@ -82,7 +82,7 @@ func (r *run) readAll(ctx context.Context, since time.Time, as state.Reading) (c
 	if err != nil || !since.IsZero() {
 		return proof, as, err
 	}
-	missed, err := r.Ledger.NoteMissed(ctx, r.id, r.conn.Name, r.met)
+	missed, err := r.Ledger.MarkMissing(ctx, r.id, r.conn.Name, r.met)
 	if err != nil {
 		return proof, as, err
 	}
@@ -220,7 +220,7 @@ func (r *run) savePage(ctx context.Context, records []connector.Record) error {
 	if err := r.first.settle(ctx, records); err != nil {
 		return err
 	}
-	news, err := r.Ledger.News(ctx, r.conn.Name, r.conn.Mapping.Version(), records, barred)
+	news, err := r.Ledger.PageChanges(ctx, r.conn.Name, r.conn.Mapping.Version(), records, barred)
 	if err != nil {
 		return err
 	}
@@ -244,7 +244,7 @@ func (r *run) savePage(ctx context.Context, records []connector.Record) error {
 	return nil
 }
 
-func (r *run) saveNews(ctx context.Context, news state.News) error {
+func (r *run) saveNews(ctx context.Context, news state.PageChanges) error {
 	r.saved = true
 	labels := make([]state.NewLabel, len(news.Unlabelled))
 	for i, record := range news.Unlabelled {

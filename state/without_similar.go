@@ -10,7 +10,7 @@ import (
 )
 
 // Newcomer is a record without a payer, as a plan is about to make one of it.
-type Newcomer struct {
+type NewRecord struct {
 	SourceID string
 	Key      connector.Key
 	Customer connector.Customer
@@ -24,7 +24,7 @@ type Newcomer struct {
 // about one by one. For a stranger the results of KeyRival, CreatesUnderWay, KeyHolders, KeyLinkedTo,
 // UnscopedHolders, Accepted, Alike and Twins are empty. A first backfill would otherwise call each of them
 // for every record.
-func (l *Ledger) Strangers(ctx context.Context, connection string, newcomers []Newcomer) ([]bool, error) {
+func (l *Ledger) WithoutSimilar(ctx context.Context, connection string, newcomers []NewRecord) ([]bool, error) {
 	known := make([]bool, len(newcomers))
 	keys := map[string]*question{}
 	var carried, likenesses, ids question

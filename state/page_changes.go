@@ -16,7 +16,7 @@ import (
 const asStored = "CASE r.forgotten WHEN '' THEN r.content_hash || ' ' || r.unreadable || ' ' || r.origin ELSE r.forgotten END"
 
 // News is the new content of a page. Unchanged records write nothing, however often they are read.
-type News struct {
+type PageChanges struct {
 	Records []connector.Record   // those that the ledger does not hold as they are, has missed, or waits for an echo of
 	Bars    map[string]Forgotten // the records to bar that are not barred so
 	// those whose label is to be made: the ledger does not hold them as they are, or another mapping made it
@@ -26,8 +26,8 @@ type News struct {
 }
 
 // News returns the new content of a page with labels from this mapping.
-func (l *Ledger) News(ctx context.Context, connection, mapping string, records []connector.Record,
-	barred map[string]Forgotten) (News, error) {
+func (l *Ledger) PageChanges(ctx context.Context, connection, mapping string, records []connector.Record,
+	barred map[string]Forgotten) (PageChanges, error) {
 	as := make(map[string]string, len(records)+len(barred))
 	for _, r := range records {
 		text := r.Hash() + " 0 " + r.Origin
@@ -44,7 +44,7 @@ func (l *Ledger) News(ctx context.Context, connection, mapping string, records [
 	}
 	asked, err := json.Marshal(as)
 	if err != nil {
-		return News{}, err
+		return PageChanges{}, err
 	}
 	type row struct {
 		id       string
@@ -57,13 +57,13 @@ func (l *Ledger) News(ctx context.Context, connection, mapping string, records [
 		[]any{connection, string(asked), labelForm + mapping, labelForm + mappingTag(mapping)},
 		func(r *row) []any { return []any{&r.id, &r.labelled} })
 	if err != nil {
-		return News{}, fmt.Errorf("look for what is new in a page: %w", err)
+		return PageChanges{}, fmt.Errorf("look for what is new in a page: %w", err)
 	}
 	labelled := make(map[string]bool, len(found)) // of those held as they are
 	for _, r := range found {
 		labelled[r.id] = r.labelled
 	}
-	out := News{Bars: map[string]Forgotten{}}
+	out := PageChanges{Bars: map[string]Forgotten{}}
 	for _, r := range records {
 		of, held := labelled[r.SourceID]
 		if !held {
@@ -116,11 +116,11 @@ func (l *Ledger) first(ctx context.Context, connection string, records []connect
 	return out, nil
 }
 
-// NoteMissed marks the connection's records missing from the run's complete reading. It has no effect of its
+// MarkMissing marks the connection's records missing from the run's complete reading. It has no effect of its
 // own: MissingCount, MissingRecords and DropMissing use the marks. A record already marked is not written again.
 // It fails with ErrLeaseLost when the run no longer holds its connection. met is kept only in memory, because
 // a new run begins its reading anew. It returns the number of marked records.
-func (l *Ledger) NoteMissed(ctx context.Context, run int64, connection string, met *connector.IDs) (marked int,
+func (l *Ledger) MarkMissing(ctx context.Context, run int64, connection string, met *connector.IDs) (marked int,
 	err error) {
 	var missed []string
 	if err := each(ctx, l, "SELECT source_id FROM source_records WHERE connection = ?", []any{connection},

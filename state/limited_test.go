@@ -34,7 +34,7 @@ func TestEveryTableSaysWhichRowsAreOfAConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	some := d.Only([]string{"beta", "o'hara"})
+	some := d.LimitedTo([]string{"beta", "o'hara"})
 	for _, table := range tables {
 		_, said := ofConnections[table]
 		if said == slices.Contains(ofNobody, table) {
@@ -57,7 +57,7 @@ func TestALedgerOfSomeConnectionsShowsNothingOfOthers(t *testing.T) {
 	t.Parallel()
 	d := library(t)
 	for name, want := range map[string]int{"acme": 16, "beta": 6, "nobody": 0, "' OR 1=1 --": 0} {
-		only := d.Only([]string{name})
+		only := d.LimitedTo([]string{name})
 		found, err := only.Records(t.Context(), RecordFilter{})
 		if err != nil || len(found) != want {
 			t.Errorf("%d records of %s, %v", len(found), name, err)
@@ -88,7 +88,7 @@ func TestALedgerOfSomeConnectionsShowsNothingOfOthers(t *testing.T) {
 			t.Errorf("%s has %d mandates, and shows %d", name, of, n)
 		}
 	}
-	none := d.Only(nil)
+	none := d.LimitedTo(nil)
 	if n := seen(t, none, "SELECT count(*) FROM source_records"); n != 0 {
 		t.Errorf("of no connections %d records are shown", n)
 	}

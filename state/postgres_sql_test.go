@@ -34,7 +34,7 @@ func TestStatementsAreSpeltAsPostgreSQLReadsThem(t *testing.T) {
 			"FROM a m CROSS JOIN b o JOIN c p ON p.x = o.x"},
 		{"nothing", "", ""},
 	} {
-		if got := postgresSpelling(tt.statement); got != tt.want {
+		if got := postgresSQL(tt.statement); got != tt.want {
 			t.Errorf("%s: %q became %q, want %q", tt.name, tt.statement, got, tt.want)
 		}
 	}
@@ -46,13 +46,13 @@ func FuzzSpellingKeepsLiteralsAndNumbers(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, statement string) {
-		if got := postgresSpelling(statement); !strings.ContainsAny(statement, "'\"-/") && strings.Contains(got, "?") {
+		if got := postgresSQL(statement); !strings.ContainsAny(statement, "'\"-/") && strings.Contains(got, "?") {
 			t.Errorf("%q became %q, with a placeholder left", statement, got)
 		}
 		quoted := func(mark string) string { return mark + strings.ReplaceAll(statement, mark, mark+mark) + mark }
 		for _, kept := range []string{quoted("'"), quoted(`"`), "/*" + strings.ReplaceAll(statement, "*/", "") + " */", "--" +
 			strings.ReplaceAll(statement, "\n", "") + "\n"} {
-			if got := postgresSpelling("a = ? AND b = " + kept + " AND c = ?"); got != "a = $1 AND b = "+kept+" AND c = $2" {
+			if got := postgresSQL("a = ? AND b = " + kept + " AND c = ?"); got != "a = $1 AND b = "+kept+" AND c = $2" {
 				t.Errorf("%q became %q", kept, got)
 			}
 		}

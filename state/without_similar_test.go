@@ -67,13 +67,13 @@ func TestOfAStrangerNothingIsToBeAsked(t *testing.T) {
 			d.save(run, acme, record("r1", "x"))
 			d.closeRun(run, connector.RunComplete)
 			tt.known(d)
-			asked := Newcomer{SourceID: "r1", Key: scopedNumber("n1"),
+			asked := NewRecord{SourceID: "r1", Key: scopedNumber("n1"),
 				Customer: connector.Customer{Name: "Northwind", People: []connector.Person{{Email: "ann@x"}}}, Likeness: ann}
-			nobody := Newcomer{SourceID: "r2", Key: connector.Key{Name: "id", Value: "z"},
+			nobody := NewRecord{SourceID: "r2", Key: connector.Key{Name: "id", Value: "z"},
 				Customer: connector.Customer{Name: "Zed"}, Likeness: Likeness{Name: "zed"}}
 			unclean := nobody
 			unclean.SourceID, unclean.Key.Value = "r3\x00", "z\x00"
-			got, err := d.Strangers(t.Context(), acme, []Newcomer{asked, nobody, unclean})
+			got, err := d.WithoutSimilar(t.Context(), acme, []NewRecord{asked, nobody, unclean})
 			if diff := cmp.Diff([]bool{tt.is, true, true}, got); err != nil || diff != "" {
 				t.Fatalf("%v (-want +got):\n%s", err, diff)
 			}
@@ -102,7 +102,7 @@ func aWord(word string) func(d *desk) {
 }
 
 // nothingOf asks about a stranger whatever a plan asks about others.
-func (d *desk) nothingOf(n Newcomer) {
+func (d *desk) nothingOf(n NewRecord) {
 	d.t.Helper()
 	ctx := d.t.Context()
 	rival, e1 := d.KeyRival(ctx, n.Key, acme, n.SourceID)

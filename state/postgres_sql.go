@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// postgresSpelling writes a statement of this package as PostgreSQL reads it. It is one statement
+// postgresSQL writes a statement of this package as PostgreSQL reads it. It is one statement
 // for every engine, and says the same in both spellings:
 //
 //	?, ?1                $1: SQLite numbers a bare one behind the highest before it
@@ -17,12 +17,12 @@ import (
 //
 // What SQLite has as functions, PostgreSQL finds in the schema of the ledger. Literals, quoted
 // names and comments stay as they are.
-func postgresSpelling(statement string) string {
+func postgresSQL(statement string) string {
 	var out strings.Builder
 	out.Grow(len(statement) + 16)
 	highest := 0
 	for rest := statement; rest != ""; {
-		n := spellingToken(rest)
+		n := sqlToken(rest)
 		token := rest[:n]
 		rest = rest[n:]
 		switch {
@@ -34,7 +34,7 @@ func postgresSpelling(statement string) string {
 			highest = max(highest, number)
 			token = "$" + strconv.Itoa(number)
 		case strings.EqualFold(token, "x") && strings.HasPrefix(rest, "'"):
-			n := spellingToken(rest)
+			n := sqlToken(rest)
 			token, rest = `'\x`+rest[1:n]+"::bytea", rest[n:]
 		case strings.EqualFold(token, "char") && strings.HasPrefix(rest, "("):
 			token = "chr"
@@ -56,10 +56,10 @@ func postgresSpelling(statement string) string {
 	return out.String()
 }
 
-// spellingToken returns the length of the first token of a non-empty statement: a literal, a quoted
+// sqlToken returns the length of the first token of a non-empty statement: a literal, a quoted
 // name, a comment, a word, a placeholder, or any other single byte. One that has no end goes to the
 // end of the statement.
-func spellingToken(s string) int {
+func sqlToken(s string) int {
 	switch {
 	case s[0] == '\'' || s[0] == '"': // a doubled quote inside makes two tokens, which is as good
 		return to(s, 1, s[:1])

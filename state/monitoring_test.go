@@ -15,7 +15,7 @@ import (
 )
 
 // countWith counts and puts what has no order in one.
-func (d *desk) countWith(c *Counter) MonitoringNumbers {
+func (d *desk) countWith(c *Counter) MonitoringCounts {
 	d.t.Helper()
 	n, err := c.Count(d.t.Context())
 	if err != nil {
@@ -35,8 +35,8 @@ func TestWhatIsCountedStepByStepIsWhatIsCountedAtOnce(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	counter := d.NewCounter()
-	var last MonitoringNumbers
-	look := func(what string) MonitoringNumbers {
+	var last MonitoringCounts
+	look := func(what string) MonitoringCounts {
 		t.Helper()
 		last = d.countWith(counter)
 		if diff := cmp.Diff(d.countWith(d.NewCounter()), last); diff != "" {

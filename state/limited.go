@@ -58,7 +58,7 @@ const (
 // of others. Each query reads a table by its bare name and gets only the permitted rows. Writes,
 // and their reads, use the whole ledger, because its constraints cover all of it. Closing the
 // ledger closes both.
-func (l *Ledger) Only(connections []string) *Ledger {
+func (l *Ledger) LimitedTo(connections []string) *Ledger {
 	names := connector.Map(connections,
 		func(name string) string { return "'" + strings.ReplaceAll(name, "'", "''") + "'" })
 	among := strings.Join(names, ", ")

@@ -155,13 +155,13 @@ func TestARunThatWasTakenOverMissesNobody(t *testing.T) {
 	d.clock.move(Lease)
 	newer := d.run(acme)
 	d.save(newer, acme, record("b", "as it was0"))
-	if _, err := d.NoteMissed(t.Context(), older, acme, d.metBy(older)); !errors.Is(err, ErrLeaseLost) {
+	if _, err := d.MarkMissing(t.Context(), older, acme, d.metBy(older)); !errors.Is(err, ErrLeaseLost) {
 		t.Fatalf("the older run ended its reading: %v", err)
 	}
 	d.save(newer, acme, record("a", "as it was0"))
 	d.readWhole(newer)
 	d.do(func(tx *Tx) error { return tx.DropMissing(newer, acme) })
-	if _, err := d.NoteMissed(t.Context(), older, acme, d.metBy(older)); !errors.Is(err, ErrLeaseLost) {
+	if _, err := d.MarkMissing(t.Context(), older, acme, d.metBy(older)); !errors.Is(err, ErrLeaseLost) {
 		t.Errorf("the older run ended its reading after the newer: %v", err)
 	}
 	if got := d.gone(); got != "" {
@@ -212,7 +212,7 @@ func TestAPageHasNewsOfWhatTheLedgerDoesNotHoldAsItIs(t *testing.T) {
 	moved.Origin, unreadable.Problem = "line 9", "It has too few fields."
 	page := []connector.Record{as("same"), record("changed", "otherwise"), moved, unreadable, record("twice", "otherwise"),
 		as("twice"), as("away"), as("new")}
-	news, err := d.News(t.Context(), acme, mapping, page, map[string]Forgotten{"barred": ForgottenPayer})
+	news, err := d.PageChanges(t.Context(), acme, mapping, page, map[string]Forgotten{"barred": ForgottenPayer})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestAPageHasNewsOfWhatTheLedgerDoesNotHoldAsItIs(t *testing.T) {
 	}
 	d.do(func(tx *Tx) error { return tx.Bar(acme, "barred", ForgottenPayer) })
 	for how, want := range map[Forgotten]int{ForgottenPayer: 0, ForgottenOther: 1, ForgottenNot: 1} {
-		if news, err := d.News(t.Context(), acme, mapping, nil, map[string]Forgotten{"barred": how}); err != nil ||
+		if news, err := d.PageChanges(t.Context(), acme, mapping, nil, map[string]Forgotten{"barred": how}); err != nil ||
 			len(news.Bars) != want {
 			t.Errorf("barred as %q there is news of %v (%v), want %d", how, news.Bars, err, want)
 		}

@@ -16,9 +16,9 @@ import (
 	"payersync/connector"
 )
 
-// MonitoringNumbers are a ledger's counts and totals, for monitoring. None of it is a personal value. Lists are in no
+// MonitoringCounts are a ledger's counts and totals, for monitoring. None of it is a personal value. Lists are in no
 // order.
-type MonitoringNumbers struct {
+type MonitoringCounts struct {
 	Runs         []RunCount        // that have ended
 	LastEnded    []RunSpan         // the newest run of each connection that has ended; plans are not looked at
 	LastComplete []RunSpan         // the newest that was complete
@@ -113,7 +113,7 @@ type tally struct {
 }
 
 // Count counts. Rows that are removed while the process lives stay counted.
-func (c *Counter) Count(ctx context.Context) (n MonitoringNumbers, err error) {
+func (c *Counter) Count(ctx context.Context) (n MonitoringCounts, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	runs, err := c.runs.count(ctx, c.ledger, runsByEnd)
@@ -130,8 +130,8 @@ func (c *Counter) Count(ctx context.Context) (n MonitoringNumbers, err error) {
 	for g, t := range sent {
 		n.Sent = append(n.Sent, SentCount{g[0], connector.Action(g[1]), AttemptEnd(g[2]), t.n})
 	}
-	for _, step := range []func(context.Context, *MonitoringNumbers) error{
-		func(ctx context.Context, n *MonitoringNumbers) error { return c.ledger.spans(ctx, runs, n) },
+	for _, step := range []func(context.Context, *MonitoringCounts) error{
+		func(ctx context.Context, n *MonitoringCounts) error { return c.ledger.spans(ctx, runs, n) },
 		c.ledger.countUnanswered, c.ledger.countPayers, c.ledger.countWaiting, c.ledger.measure,
 	} {
 		if err := step(ctx, &n); err != nil {
@@ -207,7 +207,7 @@ func (s *settled) count(ctx context.Context, l *Ledger, c counted) (map[group]ta
 }
 
 // spans looks up the newest runs of each connection, by what was counted.
-func (l *Ledger) spans(ctx context.Context, runs map[group]tally, n *MonitoringNumbers) error {
+func (l *Ledger) spans(ctx context.Context, runs map[group]tally, n *MonitoringCounts) error {
 	ended, complete := map[string]int64{}, map[string]int64{}
 	for g, t := range runs {
 		if g[1] == string(connector.RunPlan) {
@@ -230,7 +230,7 @@ func (l *Ledger) spans(ctx context.Context, runs map[group]tally, n *MonitoringN
 
 // openRuns looks up the runs in progress. An interrupted run counts as the newest ended run of its connection, at the
 // end of its lease.
-func (l *Ledger) openRuns(ctx context.Context, n *MonitoringNumbers) error {
+func (l *Ledger) openRuns(ctx context.Context, n *MonitoringCounts) error {
 	open, err := l.listSpans(ctx, "WHERE finished_at IS NULL")
 	for _, r := range open {
 		if r.Outcome != string(connector.RunInterrupted) {
@@ -286,7 +286,7 @@ func (l *Ledger) listSpans(ctx context.Context, where string, args ...any) ([]Ru
 	return out, nil
 }
 
-func (l *Ledger) countUnanswered(ctx context.Context, n *MonitoringNumbers) error {
+func (l *Ledger) countUnanswered(ctx context.Context, n *MonitoringCounts) error {
 	type row struct {
 		UnansweredCount
 		since sql.NullString
@@ -308,7 +308,7 @@ func (l *Ledger) countUnanswered(ctx context.Context, n *MonitoringNumbers) erro
 	return nil
 }
 
-func (l *Ledger) countPayers(ctx context.Context, n *MonitoringNumbers) (err error) {
+func (l *Ledger) countPayers(ctx context.Context, n *MonitoringCounts) (err error) {
 	if n.Payers, err = l.payerCounts(ctx); err != nil {
 		return err
 	}
@@ -321,7 +321,7 @@ func (l *Ledger) countPayers(ctx context.Context, n *MonitoringNumbers) (err err
 
 // countWaiting counts the webhooks that are not settled. Those in quarantine were counted
 // with what needs a person.
-func (l *Ledger) countWaiting(ctx context.Context, n *MonitoringNumbers) (err error) {
+func (l *Ledger) countWaiting(ctx context.Context, n *MonitoringCounts) (err error) {
 	if n.Waiting, err = l.counts(ctx,
 		"SELECT state, sum(deliveries) FROM inbox_counts WHERE state IN ('received', 'parked') GROUP BY state HAVING sum(deliveries) > 0"); err != nil {
 		return fmt.Errorf("count the inbox: %w", err)
@@ -336,7 +336,7 @@ func (l *Ledger) countWaiting(ctx context.Context, n *MonitoringNumbers) (err er
 }
 
 // measure looks at the size of the files, and opens neither (fault F66).
-func (l *Ledger) measure(_ context.Context, n *MonitoringNumbers) error {
+func (l *Ledger) measure(_ context.Context, n *MonitoringCounts) error {
 	if !l.below.isFile() {
 		return nil
 	}
