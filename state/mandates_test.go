@@ -253,7 +253,7 @@ func TestALinkIsAskedForUntilItsFirstRequestIsSettled(t *testing.T) {
 				return tx.exec("UPDATE payers SET mandate_id = (SELECT min(mandate_id) FROM mandates)")
 			})
 			f := d.stored("c1").Facts
-			f.Record = protocol.Record{Standing: protocol.Included, Key: f.Key, Mandate: true}
+			f.Record = protocol.Record{Usability: protocol.Included, Key: f.Key, Mandate: true}
 			f.Mandate.Approved, f.Look.Now = true, true
 			if step := protocol.Decide(f).Mandate; step.Do != tt.want {
 				t.Errorf("next is %s (%s), want %s", step.Do, step.Line, tt.want)

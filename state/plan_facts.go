@@ -63,7 +63,7 @@ func (f planFlags) has(flag planFlags) bool { return f != noPlan && f&flag != 0 
 
 // addTo completes facts of the ledger with those of the plan. standing is that of the record.
 func (p PlanFacts) addTo(f *protocol.Facts, standing protocol.Usability, mandate bool) {
-	f.Record = protocol.Record{Standing: standing, Hash: p.hash, Mandate: mandate, Anew: p.flags.has(flagAnew)}
+	f.Record = protocol.Record{Usability: standing, Hash: p.hash, Mandate: mandate, Anew: p.flags.has(flagAnew)}
 	switch {
 	case standing == protocol.Unfit:
 		f.Record.Reason = p.unfit

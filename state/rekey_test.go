@@ -100,7 +100,7 @@ func filledForRekey(t *testing.T) *desk {
 		MessageID: "l1", Body: []byte("to " + canaryName), LookedAt: d.now(), FrozenAt: d.now()}
 	d.do(func(tx *Tx) error {
 		return errors.Join(tx.FreezeLetter(letter), tx.keepLetterKey(),
-			tx.FreezeWrite(FrozenWrite{RecordID: letter.RecordID, Setup: "s", ID: "w1", Wanted: connector.StandingActive,
+			tx.FreezeWrite(FrozenWrite{RecordID: letter.RecordID, Setup: "s", ID: "w1", Wanted: connector.FieldActive,
 				Body: []byte("of " + canaryName)}),
 			tx.FreezeMessage(AlarmMessage{ID: "m1", Way: "office", MadeAt: d.clock.now(), Body: []byte("about " + canaryName)},
 				nil), tx.Accept(p, []connector.Accepted{{Path: "name"}}),

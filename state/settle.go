@@ -178,7 +178,7 @@ func (k payerFacts) linkBy(next protocol.Outcome, t *touchedPayer) connector.Lin
 // knows more than the ledger.
 func (k payerFacts) progress(next protocol.Outcome, t *touchedPayer) protocol.Status {
 	class := next.Progress()
-	claims := k.facts.Record.Standing == protocol.Included || k.facts.Record.Standing == protocol.Unfit
+	claims := k.facts.Record.Usability == protocol.Included || k.facts.Record.Usability == protocol.Unfit
 	switch {
 	case claims && k.replan:
 		return protocol.Working
@@ -377,7 +377,7 @@ func (tx *Tx) decided(known *payerFacts, s settleRow, p payerRow, f factRow) err
 		facts.Rival = protocol.RivalRecord
 	}
 	linked := facts.Link.Customer != ""
-	known.plan.addTo(facts, s.standing(known.plan), s.notAsked == "")
+	known.plan.addTo(facts, s.usability(known.plan), s.notAsked == "")
 	facts.Index = protocol.Index{Since: math.MaxInt64, Now: true}
 	known.creating = strings.HasPrefix(s.sent, string(connector.ActionCreate))
 	if known.creating {
@@ -388,7 +388,7 @@ func (tx *Tx) decided(known *payerFacts, s settleRow, p payerRow, f factRow) err
 	}
 	facts.AsPlanned()
 	facts.AsRead()
-	keyMatters := !linked && (facts.Record.Standing == protocol.Included || known.creating)
+	keyMatters := !linked && (facts.Record.Usability == protocol.Included || known.creating)
 	known.beyond = known.plan.flags == noPlan && s.decision == Held || s.forgotten ||
 		keyMatters && (f.holders > 0 || s.accepted || s.underWay || known.plan.flags.has(flagHolders))
 	known.waits = s.stale || s.unseen || known.beyond || s.contested != (facts.Rival == protocol.RivalRecord) ||
@@ -398,7 +398,7 @@ func (tx *Tx) decided(known *payerFacts, s settleRow, p payerRow, f factRow) err
 }
 
 // standing returns the standing of a record by its newest plan and its state.
-func (s settleRow) standing(p PlanFacts) protocol.Usability {
+func (s settleRow) usability(p PlanFacts) protocol.Usability {
 	switch {
 	case s.unseen:
 		return protocol.NotShown

@@ -126,8 +126,8 @@ type SubjectLogEntry struct {
 
 // SubjectField is the known state of the status field in the accounting system.
 type SubjectField struct {
-	Says connector.Standing `json:"says"`
-	At   string             `json:"since,omitempty"`
+	Says connector.FieldStatus `json:"says"`
+	At   string                `json:"since,omitempty"`
 	WritebackField
 }
 

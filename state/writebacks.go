@@ -13,17 +13,17 @@ import (
 
 // WrittenBack holds the facts about a record's write-back field.
 type WrittenBack struct {
-	Applied   connector.Standing // what it says of ours; none while nothing was written
-	AppliedAt time.Time          // since when; zero while nothing was written
-	Wanted    connector.Standing // what the open request says; "" for no request
+	Applied   connector.FieldStatus // what it says of ours; none while nothing was written
+	AppliedAt time.Time             // since when; zero while nothing was written
+	Wanted    connector.FieldStatus // what the open request says; "" for no request
 	WriteID   string
 	FrozenAt  time.Time // when the last request was frozen
 	SentAt    time.Time // when the open one last left, or may have; zero before
 	Attempts  int       // of the open one
 	Day       string    // on which requests were counted last
 	DayWrites int
-	Approved  connector.Standing // what a person let go; "" for nothing
-	Refused   connector.Standing // what the system would not write; "" for nothing
+	Approved  connector.FieldStatus // what a person let go; "" for nothing
+	Refused   connector.FieldStatus // what the system would not write; "" for nothing
 	Problem   string
 	ProblemAt time.Time
 	ForeignAt time.Time // since when it is left to whoever changed it; zero while it is ours
@@ -102,14 +102,14 @@ func (l *Ledger) eachWriteback(ctx context.Context, payers string, args []any, d
 		p.Key, p.BillingID, p.MandateID = connector.ParseKey(r.name, r.value), r.billing.String, r.mandate.String
 		p.Status = connector.MandateStatus(r.status.String)
 		p.WrittenBack = WrittenBack{
-			Applied: connector.Standing(r.applied.String), Wanted: connector.Standing(r.wanted.String),
+			Applied: connector.FieldStatus(r.applied.String), Wanted: connector.FieldStatus(r.wanted.String),
 			WriteID: r.writeID.String, Attempts: int(r.attempts.Int64),
-			Day: r.day.String, DayWrites: int(r.dayWrites.Int64), Approved: connector.Standing(r.approved.String),
-			Refused: connector.Standing(r.refused.String),
+			Day: r.day.String, DayWrites: int(r.dayWrites.Int64), Approved: connector.FieldStatus(r.approved.String),
+			Refused: connector.FieldStatus(r.refused.String),
 			Problem: r.problem.String, Echoes: int(r.echoes.Int64), Taken: r.Taken, Doubted: r.Doubted,
 		}
 		if !r.applied.Valid {
-			p.Applied = connector.StandingNone
+			p.Applied = connector.FieldNone
 		}
 		if err := parseTimes(map[*time.Time]sql.NullString{
 			&p.Since: r.since, &p.AppliedAt: r.appliedAt, &p.FrozenAt: r.frozen, &p.SentAt: r.sent, &p.ProblemAt: r.problemAt,
@@ -163,7 +163,7 @@ type FrozenWrite struct {
 	RecordID
 	Setup  string
 	ID     string
-	Wanted connector.Standing
+	Wanted connector.FieldStatus
 	Field  WritebackField
 	Body   []byte
 }
@@ -222,7 +222,7 @@ func (tx *Tx) WriteApplied(id RecordID, write string, f WritebackField) error {
 }
 
 // WriteRefused notes that a write was not made, and will not be another time either.
-func (tx *Tx) WriteRefused(id RecordID, setup string, wanted connector.Standing, why string) error {
+func (tx *Tx) WriteRefused(id RecordID, setup string, wanted connector.FieldStatus, why string) error {
 	return errors.Join(tx.writebackRow(id, setup),
 		tx.touchWriteback(id, "UPDATE writebacks SET refused = ?3, problem = ?4, problem_at = ?5, approved = '', "+closedWrite+" WHERE connection = ?1 AND source_id = ?2", wanted, why, stamp(tx.now)))
 }
@@ -242,7 +242,7 @@ func (tx *Tx) WriteUnclear(id RecordID, write, why string) error {
 }
 
 // FieldSays stores that the field already has this value, whoever wrote it.
-func (tx *Tx) FieldSays(id RecordID, setup string, standing connector.Standing, f WritebackField) error {
+func (tx *Tx) FieldSays(id RecordID, setup string, standing connector.FieldStatus, f WritebackField) error {
 	field, err := tx.boxField(id, f)
 	if err != nil {
 		return err
@@ -286,8 +286,8 @@ func (tx *Tx) touchWriteback(id RecordID, query string, args ...any) error {
 type WritebackApproval struct {
 	Connection string
 	Setup      string
-	Batch      string                        // hash of what was shown
-	Writes     map[string]connector.Standing // by source id
+	Batch      string                           // hash of what was shown
+	Writes     map[string]connector.FieldStatus // by source id
 	Reason     string
 }
 

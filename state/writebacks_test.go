@@ -21,7 +21,7 @@ func (d *desk) written(setup string) (p WritebackPayer) {
 	return p
 }
 
-func (d *desk) freezeWrite(id string, to connector.Standing) {
+func (d *desk) freezeWrite(id string, to connector.FieldStatus) {
 	d.t.Helper()
 	d.do(func(tx *Tx) error {
 		return tx.FreezeWrite(FrozenWrite{RecordID: field, Setup: "s", ID: id, Wanted: to,
@@ -35,12 +35,12 @@ func TestAWriteIsFrozenSentAndNoted(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.planLinkedPayer("c1", "b1")
-	if p := d.written("s"); p.Applied != connector.StandingNone || !p.AppliedAt.IsZero() || !p.Open ||
+	if p := d.written("s"); p.Applied != connector.FieldNone || !p.AppliedAt.IsZero() || !p.Open ||
 		p.BillingID != "b1" {
 		t.Errorf("before anything was written: %+v", p)
 	}
-	d.freezeWrite("w1", connector.StandingActive)
-	if p := d.written("s"); p.Wanted != connector.StandingActive || p.WriteID != "w1" || !p.SentAt.IsZero() ||
+	d.freezeWrite("w1", connector.FieldActive)
+	if p := d.written("s"); p.Wanted != connector.FieldActive || p.WriteID != "w1" || !p.SentAt.IsZero() ||
 		p.DayWrites != 1 {
 		t.Errorf("frozen: %+v", p)
 	}
@@ -54,14 +54,14 @@ func TestAWriteIsFrozenSentAndNoted(t *testing.T) {
 	}
 	// of a request that is not open
 	d.do(func(tx *Tx) error { return tx.WriteApplied(field, "another", WritebackField{}) })
-	if p := d.written("s"); p.Applied != connector.StandingNone {
+	if p := d.written("s"); p.Applied != connector.FieldNone {
 		t.Errorf("a stranger's answer counts: %+v", p)
 	}
 	d.do(func(tx *Tx) error {
 		return tx.WriteApplied(field, "w1", WritebackField{Earlier: text("cash"), Holds: text("debit")})
 	})
 	p := d.written("s")
-	if p.Applied != connector.StandingActive || p.Wanted != "" || p.Problem != "" || !p.AppliedAt.Equal(d.Now()) {
+	if p.Applied != connector.FieldActive || p.Wanted != "" || p.Problem != "" || !p.AppliedAt.Equal(d.Now()) {
 		t.Errorf("applied: %+v", p)
 	}
 	got, err := d.WritebackField(t.Context(), field, "s")
@@ -69,28 +69,28 @@ func TestAWriteIsFrozenSentAndNoted(t *testing.T) {
 		t.Errorf("the field (-want +got):\n%s%v", diff, err)
 	}
 	held, err := d.SubjectData(t.Context(), field)
-	if err != nil || held.WrittenBack == nil || held.WrittenBack.Says != connector.StandingActive ||
+	if err != nil || held.WrittenBack == nil || held.WrittenBack.Says != connector.FieldActive ||
 		*held.WrittenBack.Holds != "debit" {
 		t.Errorf("held about the payer: %+v, %v", held.WrittenBack, err)
 	}
-	if p := d.written("another setup"); p.Applied != connector.StandingNone {
+	if p := d.written("another setup"); p.Applied != connector.FieldNone {
 		t.Errorf("what one setup wrote counts for another: %+v", p)
 	}
 	for range 2 {
-		d.freezeWrite("w2", connector.StandingCancelled)
+		d.freezeWrite("w2", connector.FieldCancelled)
 	}
 	d.do(func(tx *Tx) error { return tx.WriteDropped(field, "w2", true) })
 	if p := d.written("s"); p.DayWrites != 2 || p.Wanted != "" || !p.FrozenAt.IsZero() {
 		t.Errorf("one that never left: %+v", p)
 	}
 	d.clock.move(24 * time.Hour)
-	d.freezeWrite("w3", connector.StandingCancelled)
+	d.freezeWrite("w3", connector.FieldCancelled)
 	if p := d.written("s"); p.DayWrites != 1 {
 		t.Errorf("the next day: %+v", p)
 	}
-	d.do(func(tx *Tx) error { return tx.WriteRefused(field, "s", connector.StandingCancelled, "no such row") })
-	if p := d.written("s"); p.Refused != connector.StandingCancelled || p.Wanted != "" || p.Problem != "no such row" ||
-		p.Applied != connector.StandingActive {
+	d.do(func(tx *Tx) error { return tx.WriteRefused(field, "s", connector.FieldCancelled, "no such row") })
+	if p := d.written("s"); p.Refused != connector.FieldCancelled || p.Wanted != "" || p.Problem != "no such row" ||
+		p.Applied != connector.FieldActive {
 		t.Errorf("refused: %+v", p)
 	}
 }
@@ -100,12 +100,12 @@ func TestAFieldThatSomebodyElseChangedIsTheirsUntilItIsTaken(t *testing.T) {
 	d := newDesk(t)
 	d.planLinkedPayer("c1", "b1")
 	d.do(func(tx *Tx) error {
-		return tx.FieldSays(field, "s", connector.StandingActive, WritebackField{Holds: text("debit")})
+		return tx.FieldSays(field, "s", connector.FieldActive, WritebackField{Holds: text("debit")})
 	})
 	d.do(func(tx *Tx) error {
 		return tx.FieldIsTheirs(field, "s", WritebackField{Holds: text("debit"), Foreign: text("cheque")}, "")
 	})
-	if p := d.written("s"); p.ForeignAt.IsZero() || p.Applied != connector.StandingActive {
+	if p := d.written("s"); p.ForeignAt.IsZero() || p.Applied != connector.FieldActive {
 		t.Errorf("theirs: %+v", p)
 	}
 	take := func(want bool) {
@@ -119,13 +119,13 @@ func TestAFieldThatSomebodyElseChangedIsTheirsUntilItIsTaken(t *testing.T) {
 	}
 	take(true)
 	take(false)
-	if p := d.written("s"); !p.ForeignAt.IsZero() || p.Applied != connector.StandingActive || !p.Taken || !p.Doubted {
+	if p := d.written("s"); !p.ForeignAt.IsZero() || p.Applied != connector.FieldActive || !p.Taken || !p.Doubted {
 		t.Errorf("taken: %+v", p)
 	}
 	if f, err := d.WritebackField(t.Context(), field, "s"); err != nil || f.Holds == nil || *f.Holds != "debit" {
 		t.Errorf("what it held of ours is %+v, %v", f, err)
 	}
-	d.freezeWrite("w1", connector.StandingCancelled)
+	d.freezeWrite("w1", connector.FieldCancelled)
 	d.do(func(tx *Tx) error { return tx.WriteApplied(field, "w1", WritebackField{Holds: text("none")}) })
 	if p := d.written("s"); p.Taken || p.Doubted {
 		t.Errorf("written to since: %+v", p)
@@ -143,7 +143,7 @@ func TestAReadingThatShowsOnlyOurWriteIsAnEcho(t *testing.T) {
 	d := newDesk(t)
 	d.planLinkedPayer("c1", "b1")
 	write := func() {
-		d.freezeWrite("w", connector.StandingActive)
+		d.freezeWrite("w", connector.FieldActive)
 		d.do(func(tx *Tx) error { return tx.WriteApplied(field, "w", WritebackField{}) })
 	}
 	read := func(change string) Counts {
@@ -189,9 +189,9 @@ func TestAnApprovalIsOfExactlyWhatWasShown(t *testing.T) {
 	}
 	d.do(func(tx *Tx) error {
 		return tx.ApproveWriteback(WritebackApproval{Connection: acme, Setup: "s", Batch: "abc",
-			Writes: map[string]connector.Standing{"c1": connector.StandingActive}}, "ada")
+			Writes: map[string]connector.FieldStatus{"c1": connector.FieldActive}}, "ada")
 	})
-	if p := d.written("s"); p.Approved != connector.StandingActive {
+	if p := d.written("s"); p.Approved != connector.FieldActive {
 		t.Errorf("approved: %+v", p)
 	}
 	ever, err := d.WritebackApproved(t.Context(), acme, "s")
@@ -225,7 +225,7 @@ func TestAForgottenPayersFieldIsForgotten(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.planLinkedPayer("c1", "b1")
-	d.freezeWrite("w1", connector.StandingActive)
+	d.freezeWrite("w1", connector.FieldActive)
 	d.over()
 	d.forget("c1")
 	if p := d.written("s"); p.Open || p.Wanted != "" {
@@ -243,7 +243,7 @@ func TestWritebacksOfSomePayersAreWhatAllOfThemAreSaidToBe(t *testing.T) {
 	for _, id := range []string{"c1", "c2", "c3"} {
 		d.planLinkedPayer(id, "b"+id)
 	}
-	d.freezeWrite("w1", connector.StandingActive)
+	d.freezeWrite("w1", connector.FieldActive)
 	var want []WritebackPayer
 	if err := d.EachWriteback(t.Context(), acme, "s", func(p WritebackPayer) error {
 		if p.SourceID != "c2" {
@@ -255,7 +255,7 @@ func TestWritebacksOfSomePayersAreWhatAllOfThemAreSaidToBe(t *testing.T) {
 	}
 	got, err := d.WritebacksOf(t.Context(), acme, "s", []string{"c3", "c1", "gone"})
 	if diff := cmp.Diff(want, got); diff != "" || err != nil || len(got) != 2 ||
-		got[0].Wanted != connector.StandingActive || got[0].RecordID != field {
+		got[0].Wanted != connector.FieldActive || got[0].RecordID != field {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	if others, err := d.WritebacksOf(t.Context(), "beta", "s", []string{"c1"}); err != nil || len(others) > 0 {

@@ -129,7 +129,7 @@ func adminAddress(s *session.Session) (string, error) {
 // behindPages is the background work of the pages, whatever configuration is in force.
 type behindPages struct {
 	lists      *admin.Lists // its names stay in memory
-	standings  *admin.Standings
+	standings  *admin.ReadinessCounts
 	letters    *admin.Letters    // of the configuration in force
 	writebacks *admin.Writebacks // of it, too
 	fetcher    *admin.Fetcher
@@ -145,7 +145,7 @@ type behindPages struct {
 // in force.
 func newBehindPages(ledger *state.Ledger, inForce func() *session.Session, by func() runner) *behindPages {
 	return &behindPages{
-		lists: &admin.Lists{Ledger: ledger}, standings: &admin.Standings{Ledger: ledger}, fetcher: &admin.Fetcher{},
+		lists: &admin.Lists{Ledger: ledger}, standings: &admin.ReadinessCounts{Ledger: ledger}, fetcher: &admin.Fetcher{},
 		ahead: &admin.Ahead{}, board: &admin.Board{}, door: pages.NewDoor(ledger),
 		starter: newStarter(ledger, inForce, by), nudge: func() { by().Nudge() },
 		tallies: &admin.Tallies{},

@@ -87,16 +87,16 @@ const shownWrites = 50
 
 // writeRow is a payer in the output of `writeback plan`; its keys are public.
 type writeRow struct {
-	Connection string             `json:"connection"`
-	SourceID   string             `json:"source_id"`
-	Key        string             `json:"key"`
-	MandateID  string             `json:"mandate_id"`
-	From       connector.Standing `json:"from"`
-	To         connector.Standing `json:"to"`
-	Doing      writeback.Doing    `json:"doing"`
-	Why        string             `json:"why"`
-	Holds      *string            `json:"holds"` // the field's present value; null if not read
-	Becomes    *string            `json:"becomes"`
+	Connection string                `json:"connection"`
+	SourceID   string                `json:"source_id"`
+	Key        string                `json:"key"`
+	MandateID  string                `json:"mandate_id"`
+	From       connector.FieldStatus `json:"from"`
+	To         connector.FieldStatus `json:"to"`
+	Doing      writeback.Doing       `json:"doing"`
+	Why        string                `json:"why"`
+	Holds      *string               `json:"holds"` // the field's present value; null if not read
+	Becomes    *string               `json:"becomes"`
 }
 
 // writePlan is a connection in `writeback plan`, before its writes; its keys are public.

@@ -80,7 +80,7 @@ func (a *app) printWriteStatus(r writeStatus) {
 	}
 	a.Hanging(r.Connection+"  ", line)
 	var says []string
-	for _, standing := range connector.Standings {
+	for _, standing := range connector.FieldStatuses {
 		if n := r.Says[string(standing)]; n > 0 {
 			says = append(says, fmt.Sprintf("%d %s", n, standing))
 		}

@@ -22,7 +22,7 @@ type toldBooks struct {
 	t    *testing.T
 	mu   sync.Mutex
 	ids  []string
-	says map[string]connector.Standing
+	says map[string]connector.FieldStatus
 }
 
 func (b *toldBooks) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
@@ -58,7 +58,7 @@ func (b *toldBooks) export(w *world, rows []row) {
 // newToldWorld returns a world whose books have these rows, and are told how mandates stand.
 func newToldWorld(t *testing.T, rows []row) (*world, *toldBooks) {
 	t.Helper()
-	w, b := newWorld(t, rows), &toldBooks{t: t, says: map[string]connector.Standing{}}
+	w, b := newWorld(t, rows), &toldBooks{t: t, says: map[string]connector.FieldStatus{}}
 	receiver := httptest.NewServer(b)
 	t.Cleanup(receiver.Close)
 	b.export(w, rows)
@@ -107,7 +107,7 @@ func TestStatusesGoBackIntoTheBooksAndNothingComesOfIt(t *testing.T) {
 	w.expect(exitDone, "sync")
 
 	plan := decode[shownWritePlan](t, w.expect(exitDone, "writeback", "plan", "--output", "json"))
-	if plan.Waiting != 6 || plan.Batch == "" || len(plan.Writes) != 6 || plan.Writes[0].To != connector.StandingAsked {
+	if plan.Waiting != 6 || plan.Batch == "" || len(plan.Writes) != 6 || plan.Writes[0].To != connector.FieldAsked {
 		t.Fatalf("the first plan is %+v", plan)
 	}
 	w.expect(exitApproval, "writeback", "run")
@@ -120,7 +120,7 @@ func TestStatusesGoBackIntoTheBooksAndNothingComesOfIt(t *testing.T) {
 	w.expect(exitDone, "writeback", "approve", plan.Batch, "--reason", "looked at all")
 	w.expect(exitDone, "writeback", "run")
 	w.expect(exitDone, "writeback", "run")
-	if len(b.ids) != 6 || b.says["A00003"] != connector.StandingAsked {
+	if len(b.ids) != 6 || b.says["A00003"] != connector.FieldAsked {
 		t.Fatalf("%d came, the books say %v", len(b.ids), b.says)
 	}
 	writes := w.box.Writes()

@@ -131,7 +131,7 @@ func counted(b *testing.B) *world {
 func BenchmarkCount(b *testing.B) {
 	w := counted(b)
 	for b.Loop() {
-		s := &admin.Standings{Ledger: w.ledger}
+		s := &admin.ReadinessCounts{Ledger: w.ledger}
 		c, err := s.Latest(b.Context())
 		for errors.Is(err, admin.ErrCounting) {
 			c, err = s.Latest(b.Context())
@@ -170,7 +170,7 @@ func BenchmarkReport(b *testing.B) {
 // BenchmarkStandings asks for the count of all records as every page does once there is one.
 func BenchmarkStandings(b *testing.B) {
 	w := crowd(b)
-	s := &admin.Standings{Ledger: w.ledger}
+	s := &admin.ReadinessCounts{Ledger: w.ledger}
 	defer s.Close()
 	for _, err := s.Latest(b.Context()); err != nil; _, err = s.Latest(b.Context()) {
 		if !errors.Is(err, admin.ErrCounting) {

@@ -47,7 +47,7 @@ func TestTheListHasUrgentLinesFirstAndCountsWhatItsFiltersSelect(t *testing.T) {
 	if got := shownList(lines); got != want {
 		t.Errorf("the list is\n%s\nwant\n%s", got, want)
 	}
-	s := &admin.Standings{Ledger: w.ledger}
+	s := &admin.ReadinessCounts{Ledger: w.ledger}
 	defer s.Close()
 	for _, l := range lines {
 		if got := walked(t, s, c, admin.Which{Task: admin.Task(l.Subject)}, 2); l.Kind == admin.KindPayer &&

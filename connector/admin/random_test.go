@@ -281,7 +281,7 @@ func (w *world) checkCount(t *testing.T, seed uint64) {
 	if diff := cmp.Diff(whole, outlined); diff != "" {
 		t.Errorf("seed %d (-by all that is known +by its outline):\n%s", seed, diff)
 	}
-	s := &admin.Standings{Ledger: w.ledger}
+	s := &admin.ReadinessCounts{Ledger: w.ledger}
 	defer s.Close()
 	report, _ := w.report("")
 	if diff := cmp.Diff(report, latest(t, s).Report); diff != "" {

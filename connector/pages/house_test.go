@@ -56,7 +56,7 @@ type house struct {
 
 	tested admin.Tested // what a test delivery shows
 
-	standings *admin.Standings
+	standings *admin.ReadinessCounts
 	fetcher   *admin.Fetcher
 	server    *httptest.Server
 
@@ -100,7 +100,7 @@ func newHouseOf(t testing.TB, folder string, now func() time.Time, letters func(
 		Settings: syncer.Settings{Workers: 1, Adopt: syncer.AdoptPropose}}
 	h.books(must(fs.ReadFile(configs.FS, "quickstart/customers.csv"))(t))
 	h.acts = &admin.Mandates{Ledger: h.ledger, Syncer: h.syncer, Billing: h.service, WhenCreated: "same"}
-	h.standings, h.fetcher = &admin.Standings{Ledger: h.ledger, Wait: time.Minute}, &admin.Fetcher{}
+	h.standings, h.fetcher = &admin.ReadinessCounts{Ledger: h.ledger, Wait: time.Minute}, &admin.Fetcher{}
 	lists, writebacks := &admin.Lists{Ledger: h.ledger}, &admin.Writebacks{Ledger: h.ledger, Open: h.writer}
 	t.Cleanup(func() { h.fetcher.Close(); h.standings.Close(); lists.Close(); writebacks.Close() })
 	if letters != nil {

@@ -79,7 +79,7 @@ func (p *Pages) only(connections []string) *Pages {
 func (c Config) only(names []string) Config {
 	c.Connections = names
 	c.Ledger = c.Ledger.LimitedTo(names)
-	c.Lists, c.Standings, c.Fetcher = c.Lists.Only(c.Ledger, names), c.Standings.Only(c.Ledger, names),
+	c.Lists, c.Standings, c.Fetcher = c.Lists.Only(c.Ledger, names), c.Standings.LimitedTo(c.Ledger, names),
 		c.Fetcher.Only(names)
 	c.Standings.SetValid(c.Valid)
 	ours := func(job string) bool {

@@ -43,7 +43,7 @@ type part struct {
 
 // workRow is a payer yet to sign.
 type workRow struct {
-	admin.Stood
+	admin.ReadinessOfRecord
 	Path   string // of the payer's page
 	Local  string // of the e-mail address as the visitor may see it, with the @
 	Domain string
@@ -118,7 +118,7 @@ func (v *visit) mandates() error {
 }
 
 // workRows returns the payers yet to sign, with their next step.
-func (v *visit) workRows(stood []admin.Stood) (out []workRow, err error) {
+func (v *visit) workRows(stood []admin.ReadinessOfRecord) (out []workRow, err error) {
 	ids := make([]state.RecordID, len(stood))
 	for i, r := range stood {
 		ids[i] = state.RecordID{Connection: r.Connection, SourceID: r.SourceID}
@@ -129,7 +129,7 @@ func (v *visit) workRows(stood []admin.Stood) (out []workRow, err error) {
 		return nil, err
 	}
 	for i, r := range stood {
-		row := workRow{Stood: r, Path: payerPath(ids[i]), Status: stepChip(r.Assessment), Why: whyItStops(r.Assessment),
+		row := workRow{ReadinessOfRecord: r, Path: payerPath(ids[i]), Status: stepChip(r.Assessment), Why: whyItStops(r.Assessment),
 			Next: r.Handover.Next}
 		if x, has := written[ids[i]]; has && x.What != letters.Stopped && x.What != letters.Finished {
 			row.Next = nextLetter(x)

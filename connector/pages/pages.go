@@ -41,7 +41,7 @@ type Config struct {
 	Secure   bool                                      // they are reached over TLS alone
 	Valid    time.Duration                             // how long a signing link works; 0 if unknown
 	// its count stays in memory, so it outlives this Config
-	Standings *admin.Standings
+	Standings *admin.ReadinessCounts
 	Fetcher   *admin.Fetcher // of lost links; its work outlives this Config
 	Report    func(Event)    // receives every failed request; may be nil
 	Starter   *admin.Starter // starts requested runs; nil if nobody may
@@ -94,7 +94,7 @@ func New(cfg Config) (*Pages, error) {
 		cfg.Lists = &admin.Lists{Ledger: cfg.Ledger}
 	}
 	if cfg.Standings == nil {
-		cfg.Standings = &admin.Standings{Ledger: cfg.Ledger}
+		cfg.Standings = &admin.ReadinessCounts{Ledger: cfg.Ledger}
 	}
 	cfg.Standings.SetValid(cfg.Valid)
 	if cfg.Fetcher == nil {

@@ -12,7 +12,7 @@ import (
 
 // reportRow is the state of one payer.
 type reportRow struct {
-	admin.Stood
+	admin.ReadinessOfRecord
 	Path  string // of the payer's page
 	Class chip
 	Held  chip   // its mandate
@@ -135,7 +135,7 @@ func (v *visit) report() error {
 	if err != nil {
 		return err
 	}
-	content.Rows = connector.Map(rows, func(r admin.Stood) reportRow {
+	content.Rows = connector.Map(rows, func(r admin.ReadinessOfRecord) reportRow {
 		return reportRow{r, payerPath(state.RecordID{Connection: r.Connection, SourceID: r.SourceID}), classChip(r.Assessment),
 			mandate(string(r.Mandate)), nextOf(r)}
 	})
@@ -198,7 +198,7 @@ func (v *visit) totals(c *admin.Count, class readiness.Class, step readiness.Sta
 }
 
 // nextOf returns a payer's next step, without commands that have a button.
-func nextOf(r admin.Stood) string {
+func nextOf(r admin.ReadinessOfRecord) string {
 	switch {
 	case r.Cure == "Nothing.":
 		return "Nothing to do."

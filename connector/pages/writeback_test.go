@@ -19,10 +19,10 @@ type field struct {
 }
 
 func (f *field) Setup() string                          { return "column dd_status" }
-func (f *field) Says() []connector.Standing             { return connector.Standings }
+func (f *field) Says() []connector.FieldStatus          { return connector.FieldStatuses }
 func (f *field) Freeze(connector.Write) ([]byte, error) { return []byte("{}"), nil }
 
-func (f *field) Value(to connector.Standing, _ string) string { return "dd " + string(to) }
+func (f *field) Value(to connector.FieldStatus, _ string) string { return "dd " + string(to) }
 
 func (f *field) Read(_ context.Context, ids []string) (map[string]connector.WrittenField, error) {
 	if f.down {

@@ -120,17 +120,17 @@ func (f *Facts) ofUnlink() conditions {
 }
 
 func (f *Facts) ofRecord() conditions {
-	claims := f.Record.Standing == Included || f.Record.Standing == Unfit
+	claims := f.Record.Usability == Included || f.Record.Usability == Unfit
 	moved := claims && f.Record.Key != "" && f.Record.Key != f.Key
 	return left.when(!claims) |
-		excluded.when(f.Record.Standing == Excluded) |
-		anew.when(f.Record.Standing == Excluded && f.Record.Anew) |
-		gone.when(f.Record.Standing == Gone) |
-		notShown.when(f.Record.Standing == NotShown) |
+		excluded.when(f.Record.Usability == Excluded) |
+		anew.when(f.Record.Usability == Excluded && f.Record.Anew) |
+		gone.when(f.Record.Usability == Gone) |
+		notShown.when(f.Record.Usability == NotShown) |
 		mayStay.when(f.Words.Leave != 0) |
-		unfit.when(f.Record.Standing == Unfit) |
+		unfit.when(f.Record.Usability == Unfit) |
 		rekeyed.when(moved) |
-		wanted.when(f.Record.Standing == Included && !moved) |
+		wanted.when(f.Record.Usability == Included && !moved) |
 		rival.when(f.Rival == RivalRecord) |
 		refused.when(f.Refusal.Reason != "" && f.Refusal.Hash == f.Record.Hash && f.Words.Retry <= f.Refusal.Seq) |
 		worn.when(f.Worn != 0 && f.Words.Retry <= f.Worn)
@@ -210,7 +210,7 @@ func (f *Facts) ofMandate() conditions {
 		signed.when(m.Status.Underway() || m.Status == connector.MandateActive) |
 		unsigned.when(m.Status == connector.MandateCreated) |
 		hasLink.when(m.Link) |
-		wished.when(f.Record.Mandate && f.Record.Standing == Included && f.Record.Key == f.Key && f.Rival == NoRival) |
+		wished.when(f.Record.Mandate && f.Record.Usability == Included && f.Record.Key == f.Key && f.Rival == NoRival) |
 		asked.when(f.Words.Ask > m.Seq && f.Words.Ask > m.Asked) |
 		letBe.when(f.Words.LetBe != 0) |
 		inOrder.when(f.Link.Customer != "" && read && f.Holders != Several && f.Holders != Another) |

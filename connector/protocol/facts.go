@@ -94,11 +94,11 @@ const (
 // Record is a payer's accounting record: source_records, and what the mapping made
 // of it.
 type Record struct {
-	Standing Usability
-	Reason   connector.Reason // why it is unfit
-	Key      string           // the key the mapping gives it, as name=value; "" when that is not known
-	Hash     string           // of the rendered (wanted) customer
-	Mandate  bool             // the mapping wants a mandate for it
+	Usability Usability
+	Reason    connector.Reason // why it is unfit
+	Key       string           // the key the mapping gives it, as name=value; "" when that is not known
+	Hash      string           // of the rendered (wanted) customer
+	Mandate   bool             // the mapping wants a mandate for it
 	// a person has left it out, and the mapping makes something else of it by now; it stays left out
 	Anew bool
 }
@@ -290,7 +290,7 @@ type Doubt struct {
 
 // Wanted reports whether the payer's record lays claim to Key, fit to be sent or not.
 func (f *Facts) Wanted() bool {
-	claims := f.Record.Standing == Included || f.Record.Standing == Unfit
+	claims := f.Record.Usability == Included || f.Record.Usability == Unfit
 	return claims && (f.Record.Key == "" || f.Record.Key == f.Key)
 }
 

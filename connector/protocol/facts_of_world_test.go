@@ -31,11 +31,11 @@ var overs = [...]int64{0, atFirst, atSecond, atThird}
 // gather returns the facts of one payer, until it is called again.
 func (w *world) gather(s *state, rec byte) *Facts {
 	k, me := &s.book, s.book.payers[rec]
-	w.facts = Facts{Key: "K", Holders: Nobody, Record: Record{Standing: Included, Key: "K", Mandate: w.mandates}}
+	w.facts = Facts{Key: "K", Holders: Nobody, Record: Record{Usability: Included, Key: "K", Mandate: w.mandates}}
 	f := &w.facts
 	switch s.records[rec] {
 	case claimsNone:
-		f.Record = Record{Standing: Excluded, Key: "K"}
+		f.Record = Record{Usability: Excluded, Key: "K"}
 	case otherName:
 		f.Record.Key, f.Record.Hash = "other", values[1]
 	default:

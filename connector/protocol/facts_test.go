@@ -56,14 +56,14 @@ func each[T any](field func(*Facts) *T, values ...T) dimension {
 
 func records(mandate bool) dimension {
 	return each(func(f *Facts) *Record { return &f.Record },
-		Record{Standing: Included, Key: "K", Hash: "wanted", Mandate: mandate},
-		Record{Standing: Included, Key: "other", Hash: "wanted", Mandate: mandate},
-		Record{Standing: Unfit, Key: "K", Reason: connector.ReasonNameMissing},
-		Record{Standing: Unfit, Reason: connector.ReasonRecordUnreadable},
-		Record{Standing: Excluded},
-		Record{Standing: Excluded, Anew: true},
-		Record{Standing: Gone},
-		Record{Standing: NotShown})
+		Record{Usability: Included, Key: "K", Hash: "wanted", Mandate: mandate},
+		Record{Usability: Included, Key: "other", Hash: "wanted", Mandate: mandate},
+		Record{Usability: Unfit, Key: "K", Reason: connector.ReasonNameMissing},
+		Record{Usability: Unfit, Reason: connector.ReasonRecordUnreadable},
+		Record{Usability: Excluded},
+		Record{Usability: Excluded, Anew: true},
+		Record{Usability: Gone},
+		Record{Usability: NotShown})
 }
 
 var rivals = each(func(f *Facts) *Rival { return &f.Rival }, NoRival, RivalLink, RivalRecord)
@@ -278,7 +278,7 @@ func TestEveryCombinationOfFactsHasOneLine(t *testing.T) {
 // unlawful says which law the decision on the facts breaks, in words of its own.
 func unlawful(f *Facts, o Outcome) string {
 	customer, mandate, next, class := o.Customer, o.Mandate, o.next(), o.Class
-	claims := f.Record.Standing == Included && f.Record.Key == f.Key
+	claims := f.Record.Usability == Included && f.Record.Key == f.Key
 	read := f.Look.Now && f.Look.Shows == Ours && f.Look.Seq > f.Doubt.Since
 	creating := slices.ContainsFunc(f.Attempts,
 		func(a Attempt) bool { return a.Action == connector.ActionCreate && a.Open(f.Index.Since) })
@@ -387,7 +387,7 @@ func releases(f *Facts, customer, mandate Step) string {
 // leaves returns the broken law of removed records: a living mandate has one finding, unless a person accepts
 // it, and nothing is sent by itself.
 func leaves(f *Facts, told []Finding) string {
-	out := f.Record.Standing != Included && f.Record.Standing != Unfit
+	out := f.Record.Usability != Included && f.Record.Usability != Unfit
 	alive := f.Mandate.Status != "" && f.Mandate.Status != connector.MandateCancelled
 	n := 0
 	for _, notice := range told {
@@ -450,7 +450,7 @@ func TestAChangeByOthersSeenBeforeARestoreIsStillToldAfterIt(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			next := Decide(Facts{
-				Key: "K", Record: Record{Standing: Included, Key: "K", Hash: "wanted"}, Holders: Own, Holder: "c",
+				Key: "K", Record: Record{Usability: Included, Key: "K", Hash: "wanted"}, Holders: Own, Holder: "c",
 				Link:     Link{Customer: "c", Answered: "wanted", AnsweredAt: beforeRestore - 1},
 				Doubt:    Doubt{Since: restoredAt, Over: early},
 				Look:     Look{Seq: lateLook, Shows: Ours, Since: tt.since, Now: true},

@@ -42,7 +42,7 @@ func play(t *testing.T, f Facts, chapters []chapter) {
 // included are the facts of a record that nothing was ever sent for.
 func included() Facts {
 	return Facts{
-		Key: "K", Record: Record{Standing: Included, Key: "K", Hash: "wanted"}, Index: Index{Since: 10, Now: true},
+		Key: "K", Record: Record{Usability: Included, Key: "K", Hash: "wanted"}, Index: Index{Since: 10, Now: true},
 		Approved: Intent{Action: connector.ActionCreate, Hash: "wanted"},
 	}
 }
@@ -301,13 +301,13 @@ func TestAPayerThatLeavesWithAMandateIsToldOnce(t *testing.T) {
 		{"another mandate appears, of which nobody has said anything",
 			func(f *Facts) { f.Words.Leave, f.Mandate.Status = 0, connector.MandatePending }, Tell, line,
 			connector.ReasonLeftWithMandate, false},
-		{"the record is archived", func(f *Facts) { f.Record = Record{Standing: Gone} }, Tell, line,
+		{"the record is archived", func(f *Facts) { f.Record = Record{Usability: Gone} }, Tell, line,
 			connector.ReasonLeftWithMandate, false},
 		{"the mandate is cancelled", func(f *Facts) { f.Mandate.Status = connector.MandateCancelled }, Tell,
 			"record gone, customer left", connector.ReasonRecordGone, false},
 		{"a person says that it may stay so", func(f *Facts) { f.Words.Leave = 14 }, Nothing, "record gone", "", false},
 		{"a reading does not show the record, and the status is not documented", func(f *Facts) {
-			f.Words.Leave, f.Record, f.Mandate.Status = 0, Record{Standing: NotShown}, "PAUSED"
+			f.Words.Leave, f.Record, f.Mandate.Status = 0, Record{Usability: NotShown}, "PAUSED"
 		}, Tell, line, connector.ReasonLeftWithMandate, false},
 		{"the mandate is cancelled", func(f *Facts) { f.Mandate.Status = connector.MandateCancelled }, Nothing,
 			"record shown no more", "", false},

@@ -15,7 +15,7 @@ type waits struct {
 }
 
 // wishing is a record that wants a customer and a mandate.
-func wishing() Record { return Record{Standing: Included, Key: "K", Hash: "wanted", Mandate: true} }
+func wishing() Record { return Record{Usability: Included, Key: "K", Hash: "wanted", Mandate: true} }
 
 // byItself holds every reason: with what ends it, or with nothing where somebody has to act.
 var byItself = map[connector.Reason][]waits{

@@ -89,7 +89,7 @@ func (w *world) made(sourceID, billingID string, answer connector.RemoteCustomer
 		}
 		key := connector.Key{Name: "no", Value: sourceID}
 		planned := protocol.Facts{Key: key.ID(),
-			Record: protocol.Record{Standing: protocol.Included, Key: key.ID(), Hash: sent(sourceID).Hash()}}
+			Record: protocol.Record{Usability: protocol.Included, Key: key.ID(), Hash: sent(sourceID).Hash()}}
 		if err := tx.SaveDecisions(w.run, "acme", "m1",
 			state.Decision{SourceID: sourceID, ContentHash: record.Hash(), Verdict: state.Included, Key: key,
 				Facts: state.FactsOfPlan(planned, false)}); err != nil {

@@ -24,7 +24,7 @@ func (r *run) adopt(ctx context.Context, c state.Change) error {
 	}
 	fetched, ticket := shown.customer, shown.ticket
 	k, err := r.gatherKey(ctx, c.Payer.SourceID, c.Payer.Key,
-		protocol.Record{Standing: protocol.Included, Key: c.Payer.Key.ID(), Hash: c.Wanted.Hash()}, protocol.Facts{},
+		protocol.Record{Usability: protocol.Included, Key: c.Payer.Key.ID(), Hash: c.Wanted.Hash()}, protocol.Facts{},
 		c.Wanted)
 	if err != nil {
 		return err

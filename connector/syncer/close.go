@@ -90,7 +90,7 @@ func (s *Syncer) GiveUp(ctx context.Context, conn Connection, id state.RecordID,
 	if err != nil {
 		return false, err
 	}
-	if m.Standing != protocol.Included && m.Standing != protocol.Unfit {
+	if m.Usability != protocol.Included && m.Usability != protocol.Unfit {
 		if !stored.GivenUp {
 			err = ErrLeftOut
 		}

@@ -61,7 +61,7 @@ func (r *run) decide(ctx context.Context, s subject) (state.Decision, error) {
 	d := state.Decision{SourceID: c.Record.SourceID, ContentHash: c.ContentHash, Stands: c.Stands, Verdict: state.Held,
 		Topic: state.TopicRecord, Key: m.Result.Key, Likeness: s.like,
 		Facts: state.FactsOfPlan(protocol.Facts{Key: m.Record.Key, Record: m.Record}, false)}
-	if m.Standing == protocol.Included {
+	if m.Usability == protocol.Included {
 		d.Unasked = state.Unasked(m.Unasked)
 	}
 	if !c.MadeWith(r.conn.Mapping.Version()) && r.id != 0 { // a forecast notes nothing
@@ -72,7 +72,7 @@ func (r *run) decide(ctx context.Context, s subject) (state.Decision, error) {
 		return tellForgotten(d, c), err
 	}
 	next := protocol.Decide(protocol.Facts{Key: m.Record.Key, Record: m.Record})
-	switch d.LinkState = next.Link; m.Standing {
+	switch d.LinkState = next.Link; m.Usability {
 	case protocol.Excluded, protocol.Gone:
 		d.Verdict = state.Excluded
 		return tellForgotten(d.Because(next.Customer.Reason, ""), c), nil
@@ -120,12 +120,12 @@ func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candid
 	wanted := r.conn.Mapping.Owned(m.Customer, have).With(p.Accepted)
 	f := c.Facts
 	f.Record = m.of(p)
-	if m.Standing == protocol.Included {
+	if m.Usability == protocol.Included {
 		f.Record.Hash = wanted.Hash()
 	}
 	f.AsPlanned()
 	f.Mandate.Again = r.Settings.again()
-	d.Left = m.Standing == protocol.Excluded || m.Standing == protocol.Gone
+	d.Left = m.Usability == protocol.Excluded || m.Usability == protocol.Gone
 	other, err := r.contest(ctx, &f, c, m)
 	if err != nil {
 		return d, err
@@ -138,7 +138,7 @@ func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candid
 	next := protocol.Decide(f)
 	step, asking := next.Customer, next.Mandate
 	d.OfMandate, d.Awaited = asking.Reason, r.awaited(f, asking)
-	if m.Standing == protocol.Excluded || d.Left && step.Do == protocol.Nothing {
+	if m.Usability == protocol.Excluded || d.Left && step.Do == protocol.Nothing {
 		d.Verdict = state.Excluded
 	}
 	switch step.Do {
@@ -193,9 +193,9 @@ func (r *run) tellLinked(ctx context.Context, d state.Decision, c state.Candidat
 	switch {
 	case reason == connector.ReasonLeftWithMandate:
 		detail = removedDetail(c, f)
-	case m.Standing == protocol.Gone:
+	case m.Usability == protocol.Gone:
 		detail = gone(c) + ". Nothing was removed in the billing service."
-	case m.Standing == protocol.Unfit:
+	case m.Usability == protocol.Unfit:
 		detail = m.problem
 	case reason == connector.ReasonForeignChange && f.Link.Answered == "": // not of the last update, which has its own finding
 		detail = reason.Sentence()
@@ -218,7 +218,7 @@ func (r *run) showBefore(c *state.NewChange, base *connector.Customer, seen *cus
 // next step (RULES.md#who-has-the-key). It looks once for another record's expired create.
 func (r *run) decideNew(ctx context.Context, d state.Decision, s subject) (state.Decision, error) {
 	c, res, seen := s.Candidate, s.made.Result, s.seen
-	record := protocol.Record{Standing: protocol.Included, Key: res.Key.ID(), Hash: s.made.Hash,
+	record := protocol.Record{Usability: protocol.Included, Key: res.Key.ID(), Hash: s.made.Hash,
 		Mandate: res.RequestMandate}
 	owned := r.conn.Mapping.Owned(res.Customer, connector.Customer{})
 	for looked := false; ; looked = true {

@@ -54,7 +54,7 @@ func (s *Syncer) DriftOf(ctx context.Context, conn Connection, p state.Payer) (D
 		return d, err
 	case stored.InFlight:
 		return d, state.ErrUnderWay
-	case m.Standing != protocol.Included || stored.Payer == nil || stored.Payer.BillingID == "" ||
+	case m.Usability != protocol.Included || stored.Payer == nil || stored.Payer.BillingID == "" ||
 		stored.Payer.Applied == nil:
 		return d, ErrNothingToCompare
 	}

@@ -30,7 +30,7 @@ func TestOurOwnWritesIntoTheBooksAreNoChange(t *testing.T) {
 		id := state.RecordID{Connection: "acme", SourceID: no}
 		if err := w.ledger.Do(t.Context(), func(tx *state.Tx) error {
 			return errors.Join(tx.FreezeWrite(state.FrozenWrite{RecordID: id, Setup: "s", ID: "w" + no,
-				Wanted: connector.StandingActive, Body: []byte("set")}), tx.WriteApplied(id, "w"+no, state.WritebackField{}))
+				Wanted: connector.FieldActive, Body: []byte("set")}), tx.WriteApplied(id, "w"+no, state.WritebackField{}))
 		}); err != nil {
 			t.Fatal(err)
 		}

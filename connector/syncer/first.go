@@ -51,7 +51,7 @@ func (p *firstPass) take(ctx context.Context, first []state.Candidate) (map[stri
 		return nil, err
 	}
 	if err := inParts(page, func(s *subject) error {
-		if s.made.Standing == protocol.Included && !s.stranger {
+		if s.made.Usability == protocol.Included && !s.stranger {
 			return nil
 		}
 		d, err := p.run.decide(ctx, *s)

@@ -47,7 +47,7 @@ func (r *run) subjects(ctx context.Context, candidates []state.Candidate) ([]sub
 		}
 	}
 	if err := inParts(page, func(s *subject) (err error) {
-		if s.made, err = r.render(s.Candidate); err == nil && s.made.Standing == protocol.Included {
+		if s.made, err = r.render(s.Candidate); err == nil && s.made.Usability == protocol.Included {
 			s.like = new(r.likenessOf(s.made.Customer))
 		}
 		return err
@@ -100,16 +100,16 @@ type rendered struct {
 func (r *run) render(c state.Candidate) (rendered, error) {
 	m, err := r.mapped(c.Record)
 	m.decided(c.Asking)
-	if err != nil || !c.GivenUp || m.Standing != protocol.Included && m.Standing != protocol.Unfit {
+	if err != nil || !c.GivenUp || m.Usability != protocol.Included && m.Usability != protocol.Unfit {
 		return m, err
 	}
-	return rendered{Record: protocol.Record{Standing: protocol.Excluded, Anew: m.digest(c.ContentHash) != c.GivenUpOf}},
+	return rendered{Record: protocol.Record{Usability: protocol.Excluded, Anew: m.digest(c.ContentHash) != c.GivenUpOf}},
 		nil
 }
 
 // decided puts a person's decision whether the payer is asked before the mapping's rule.
 func (m *rendered) decided(asking connector.AskDecision) {
-	if m.Standing != protocol.Included {
+	if m.Usability != protocol.Included {
 		return
 	}
 	switch asking {
@@ -137,7 +137,7 @@ func (r *run) mapped(c connector.Record) (rendered, error) {
 	case c.Problem != "":
 		return unfit(connector.ReasonRecordUnreadable, c.Problem), nil
 	case c.State != connector.RecordActive:
-		return rendered{Record: protocol.Record{Standing: protocol.Gone}}, nil
+		return rendered{Record: protocol.Record{Usability: protocol.Gone}}, nil
 	}
 	res, err := r.conn.Mapping.Apply(c)
 	var unmapped *mapping.RecordError
@@ -152,7 +152,7 @@ func (r *run) mapped(c connector.Record) (rendered, error) {
 		m = unfit(problems[0].Reason, sentences(problems))
 		m.Result = res
 	} else {
-		m.Record = protocol.Record{Standing: protocol.Included, Hash: res.Customer.Hash(), Mandate: res.RequestMandate}
+		m.Record = protocol.Record{Usability: protocol.Included, Hash: res.Customer.Hash(), Mandate: res.RequestMandate}
 	}
 	m.Record.Key = res.Key.ID()
 	return m, nil
@@ -169,7 +169,7 @@ func (m rendered) of(p state.Payer) protocol.Record {
 }
 
 func unfit(reason connector.Reason, problem string) rendered {
-	return rendered{Record: protocol.Record{Standing: protocol.Unfit, Reason: reason}, problem: problem}
+	return rendered{Record: protocol.Record{Usability: protocol.Unfit, Reason: reason}, problem: problem}
 }
 
 // contest adds to the facts of a linked payer the rivals for its key, or for its customer's future key: the present key

@@ -20,7 +20,7 @@ func (r *run) reportMissing(ctx context.Context) error {
 		}
 		if err := r.Ledger.Do(ctx, func(tx *state.Tx) error {
 			for _, c := range page {
-				c.Facts.Record = protocol.Record{Standing: protocol.NotShown}
+				c.Facts.Record = protocol.Record{Usability: protocol.NotShown}
 				next := protocol.Decide(c.Facts)
 				n := state.MissingReport{SourceID: c.Record.SourceID, Stands: c.Stands, Reason: next.Customer.Reason,
 					OfMandate: next.Mandate.Reason}
@@ -47,7 +47,7 @@ func removedDetail(c state.Candidate, f protocol.Facts) string {
 
 // stillHolds is removedDetail; how describes the departure of a record excluded by the mapping.
 func stillHolds(how string, c state.Candidate, f protocol.Facts) string {
-	switch f.Record.Standing {
+	switch f.Record.Usability {
 	case protocol.NotShown:
 		how = "The accounting system does not show the record any more"
 	case protocol.Gone:

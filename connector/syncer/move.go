@@ -42,7 +42,7 @@ func (s *Syncer) MoveOf(ctx context.Context, conn Connection, from state.Payer, 
 	if err != nil {
 		return m, err
 	}
-	if made.Standing != protocol.Included {
+	if made.Usability != protocol.Included {
 		return m, ErrNotSent
 	}
 	if m.Key = made.Result.Key; m.Key == from.Key {

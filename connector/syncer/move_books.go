@@ -176,7 +176,7 @@ func (s *Syncer) tellLeftBehind(ctx context.Context, from, to string) error {
 		}
 		if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
 			for _, c := range page {
-				c.Facts.Record = protocol.Record{Standing: protocol.Excluded, Key: c.Payer.Key.ID()}
+				c.Facts.Record = protocol.Record{Usability: protocol.Excluded, Key: c.Payer.Key.ID()}
 				next := protocol.Decide(c.Facts)
 				n := state.MissingReport{SourceID: c.Record.SourceID, Reason: next.Customer.Reason, OfMandate: next.Mandate.Reason}
 				if n.Reason != "" {

@@ -233,7 +233,7 @@ func (s *Syncer) HolderOf(ctx context.Context, conn Connection, p state.Payer) (
 	}
 	r := &run{Syncer: s, conn: conn}
 	m, err := r.render(stored.Candidate)
-	if err != nil || m.Standing != protocol.Included || p.BillingID != "" || m.Record.Key != p.Key.ID() {
+	if err != nil || m.Usability != protocol.Included || p.BillingID != "" || m.Record.Key != p.Key.ID() {
 		return h, errors.Join(err, ErrNoHolder)
 	}
 	k, err := r.gatherKey(ctx, p.SourceID, p.Key, m.Record, stored.Facts, m.Customer)
@@ -279,7 +279,7 @@ func (s *Syncer) PairOf(ctx context.Context, conn Connection, sourceID, customer
 		return h, err
 	case stored.Payer != nil && stored.Payer.BillingID != "":
 		return h, state.ErrLinkedAlready
-	case m.Standing != protocol.Included:
+	case m.Usability != protocol.Included:
 		return h, ErrNotSent
 	}
 	seen, err := r.readCustomer(ctx, customer)

@@ -166,7 +166,7 @@ func (r *run) sendRelease(ctx context.Context, c state.Change, f protocol.Facts,
 // letGo unlinks a payer and its customer. A record still to be sent waits for a person to choose its customer.
 func (r *run) letGo(ctx context.Context, c state.Change, f protocol.Facts) error {
 	detail := ""
-	if f.Record.Standing == protocol.Included || f.Record.Standing == protocol.Unfit {
+	if f.Record.Usability == protocol.Included || f.Record.Usability == protocol.Unfit {
 		detail = acceptedGone(c.Payer.BillingID, connector.ReasonUnlinked)
 	}
 	return r.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {

@@ -42,5 +42,5 @@ func (r *run) unlinked(stored state.StoredRecord) (u Unlinked, waits bool, err e
 	}
 	m, err := r.render(stored.Candidate)
 	return Unlinked{stored.Record.SourceID, m.Result.Key, m.Customer,
-		connector.ExportedValues(r.conn.Info.Fields, stored.Record.Data)}, err == nil && m.Standing == protocol.Included, err
+		connector.ExportedValues(r.conn.Info.Fields, stored.Record.Data)}, err == nil && m.Usability == protocol.Included, err
 }

@@ -36,7 +36,7 @@ func (r *run) update(ctx context.Context, c state.Change) error {
 	switch step := next.Customer; {
 	case step.Do == protocol.Tell:
 		return r.hold(ctx, c, next.Link, step.Reason, "")
-	case f.Record.Standing != protocol.Included: // nobody asks for it any more
+	case f.Record.Usability != protocol.Included: // nobody asks for it any more
 		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
 	case step.Do == protocol.Update, step.Do == protocol.Nothing, step.Do == protocol.Later:
 		return r.mergeAsShown(ctx, c, *fetched, f.Look.Holds)

@@ -24,7 +24,7 @@ type books struct {
 	other   map[string]string // what nobody may touch
 	version map[string]int
 	closed  map[string]string
-	says    []connector.Standing
+	says    []connector.FieldStatus
 	setup   string
 
 	writes, reads int
@@ -35,7 +35,7 @@ type books struct {
 
 func newBooks(n int) *books {
 	b := &books{field: map[string]string{}, other: map[string]string{}, version: map[string]int{},
-		closed: map[string]string{}, says: connector.Standings, setup: "field dd_status"}
+		closed: map[string]string{}, says: connector.FieldStatuses, setup: "field dd_status"}
 	for i := range n {
 		b.field[sourceID(i)], b.other[sourceID(i)] = "", "a colleague's"
 	}
@@ -44,10 +44,10 @@ func newBooks(n int) *books {
 
 func sourceID(i int) string { return fmt.Sprintf("C%04d", i) }
 
-func (b *books) Setup() string              { return b.setup }
-func (b *books) Says() []connector.Standing { return b.says }
-func (b *books) Value(to connector.Standing, earlier string) string {
-	if to == connector.StandingNone {
+func (b *books) Setup() string                 { return b.setup }
+func (b *books) Says() []connector.FieldStatus { return b.says }
+func (b *books) Value(to connector.FieldStatus, earlier string) string {
+	if to == connector.FieldNone {
 		if strings.HasPrefix(earlier, "dd ") {
 			return ""
 		}

@@ -144,10 +144,10 @@ type blind struct {
 	fail error
 }
 
-func (b *blind) Setup() string                                { return "blind" }
-func (b *blind) Says() []connector.Standing                   { return connector.Standings }
-func (b *blind) Value(to connector.Standing, _ string) string { return string(to) }
-func (b *blind) Freeze(w connector.Write) ([]byte, error)     { return json.Marshal(w) }
+func (b *blind) Setup() string                                   { return "blind" }
+func (b *blind) Says() []connector.FieldStatus                   { return connector.FieldStatuses }
+func (b *blind) Value(to connector.FieldStatus, _ string) string { return string(to) }
+func (b *blind) Freeze(w connector.Write) ([]byte, error)        { return json.Marshal(w) }
 func (b *blind) Send(_ context.Context, id string, frozen []byte) error {
 	b.sent[id] = append(b.sent[id], string(frozen))
 	return b.fail

@@ -222,7 +222,7 @@ func (r *Run) lookAt(ctx context.Context, i Item, held map[string]connector.Writ
 			"The field says "+string(says)+", and since the ledger was put back nobody knows whether that was write-back or a person.")
 	case ours:
 		field.Earlier, field.Holds = cmp.Or(field.Earlier, &found.Value), &found.Value
-	case i.Taken || i.Applied == connector.StandingNone: // nothing of ours is in it
+	case i.Taken || i.Applied == connector.FieldNone: // nothing of ours is in it
 		field.Earlier, field.Holds = &found.Value, nil
 	default:
 		return r.yield(ctx, i, field, found.Value, "")
@@ -234,18 +234,18 @@ func (r *Run) lookAt(ctx context.Context, i Item, held map[string]connector.Writ
 }
 
 // said returns the standing meant by a value of the field, and whether we write such a value there.
-func (r *Run) said(i Item, field state.WritebackField, value string) (connector.Standing, bool) {
+func (r *Run) said(i Item, field state.WritebackField, value string) (connector.FieldStatus, bool) {
 	if field.Holds != nil && value == *field.Holds {
 		return i.Applied, true
 	}
 	earlier := deref(field.Earlier)
 	for _, standing := range r.Writer.Says() {
-		if standing != connector.StandingNone && r.Writer.Value(standing, earlier) == value {
+		if standing != connector.FieldNone && r.Writer.Value(standing, earlier) == value {
 			return standing, true
 		}
 	}
-	return connector.StandingNone, field.Earlier != nil &&
-		(value == earlier || value == r.Writer.Value(connector.StandingNone, earlier))
+	return connector.FieldNone, field.Earlier != nil &&
+		(value == earlier || value == r.Writer.Value(connector.FieldNone, earlier))
 }
 
 func deref(s *string) string {
@@ -331,7 +331,7 @@ func (r *Run) write(ctx context.Context, i Item, held map[string]connector.Writt
 
 // send sends frozen bytes and stores the outcome. Interrupted before an answer came, the next run finds out.
 // Its error ends the run, but for ErrStale.
-func (r *Run) send(ctx context.Context, i Item, to connector.Standing, body []byte, field state.WritebackField) error {
+func (r *Run) send(ctx context.Context, i Item, to connector.FieldStatus, body []byte, field state.WritebackField) error {
 	o, err := outbox.Attempt{
 		Begin: func(tx *state.Tx) (bool, error) { return true, tx.SendWrite(i.RecordID, i.WriteID) },
 		Send:  func(ctx context.Context) (string, error) { return "", r.Writer.Send(ctx, i.WriteID, body) },

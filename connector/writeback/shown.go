@@ -77,7 +77,7 @@ func (c Target) meet(i Item, field state.WritebackField, found connector.Written
 	if why := closed(found, there); why != "" {
 		return meeting{refused: why}
 	}
-	if field.Earlier == nil || i.Applied == connector.StandingNone &&
+	if field.Earlier == nil || i.Applied == connector.FieldNone &&
 		(field.Holds == nil || *field.Holds == *field.Earlier) { // nothing of ours is in it
 		field.Earlier, field.Holds = &found.Value, nil
 	}

@@ -17,26 +17,26 @@ type Webhook struct{ webhook.Receiver }
 
 // HookBody is the body of a request; its keys are public.
 type HookBody struct {
-	ID         string             `json:"id"`
-	Type       string             `json:"type"`
-	At         time.Time          `json:"at"`
-	Connection string             `json:"connection"`
-	SourceID   string             `json:"source_id"`
-	Key        string             `json:"key"`
-	BillingID  string             `json:"billing_id"`
-	MandateID  string             `json:"mandate_id"`
-	From       connector.Standing `json:"from"`
-	To         connector.Standing `json:"to"`
+	ID         string                `json:"id"`
+	Type       string                `json:"type"`
+	At         time.Time             `json:"at"`
+	Connection string                `json:"connection"`
+	SourceID   string                `json:"source_id"`
+	Key        string                `json:"key"`
+	BillingID  string                `json:"billing_id"`
+	MandateID  string                `json:"mandate_id"`
+	From       connector.FieldStatus `json:"from"`
+	To         connector.FieldStatus `json:"to"`
 }
 
 // Setup names the receiver.
 func (h *Webhook) Setup() string { return "webhook " + h.URL }
 
 // Says are all standings.
-func (h *Webhook) Says() []connector.Standing { return connector.Standings }
+func (h *Webhook) Says() []connector.FieldStatus { return connector.FieldStatuses }
 
 // Value is the standing itself.
-func (h *Webhook) Value(to connector.Standing, _ string) string { return string(to) }
+func (h *Webhook) Value(to connector.FieldStatus, _ string) string { return string(to) }
 
 // Freeze returns the body.
 func (h *Webhook) Freeze(w connector.Write) ([]byte, error) {

@@ -47,10 +47,10 @@ type Writer interface {
 	// new approval.
 	Setup() string
 	// Says are the standings with a value of their own in the field. The others count as none.
-	Says() []connector.Standing
+	Says() []connector.FieldStatus
 	// Value returns the field's value for a standing. earlier is the value before our first write; it is ""
 	// if that was one of ours.
-	Value(to connector.Standing, earlier string) string
+	Value(to connector.FieldStatus, earlier string) string
 	// Freeze returns the bytes of a write, as they leave however often they do.
 	Freeze(w connector.Write) ([]byte, error)
 	// Send sends frozen bytes. Its errors are ErrStale, ErrNotWritten and WriteRefusedError of package
@@ -108,7 +108,7 @@ func (d Doing) Stuck() bool { return d == Limit || d == Theirs || d == Refused |
 // Item is a payer with a wrong value in its field, or a field not ours.
 type Item struct {
 	state.WritebackPayer
-	To    connector.Standing // "" for an unknown status
+	To    connector.FieldStatus // "" for an unknown status
 	Doing Doing
 	Why   string // a sentence; "" where Doing says it all
 
@@ -197,10 +197,10 @@ func (c Target) Items(ctx context.Context, ledger *state.Ledger, sourceIDs []str
 }
 
 // wanted returns the field's wanted value; "" for an unknown status.
-func wanted(status connector.MandateStatus, says []connector.Standing) connector.Standing {
-	to, known := status.Standing()
+func wanted(status connector.MandateStatus, says []connector.FieldStatus) connector.FieldStatus {
+	to, known := status.FieldStatus()
 	if known && !slices.Contains(says, to) {
-		to = connector.StandingNone
+		to = connector.FieldNone
 	}
 	return to
 }
@@ -293,7 +293,7 @@ func (i Item) Fresh() bool { return i.Doing == Due && i.Approved != i.To }
 // outbox.ErrNothing or outbox.ErrChanged.
 func Approve(ctx context.Context, ledger *state.Ledger, c Target, batch, actor, reason string) (int, error) {
 	a := state.WritebackApproval{Connection: c.Name, Setup: c.SetupHash(), Batch: batch,
-		Writes: map[string]connector.Standing{}, Reason: reason}
+		Writes: map[string]connector.FieldStatus{}, Reason: reason}
 	p, err := MakePlan(ctx, ledger, c, func(i Item) {
 		if i.Fresh() {
 			a.Writes[i.SourceID] = i.To

@@ -157,7 +157,7 @@ func TestAnEditUnderTheWriteIsRespected(t *testing.T) {
 func TestWhatTheFieldHeldBeforeComesBackWhileItIsOurs(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, 2)
-	d.books.says = []connector.Standing{connector.StandingActive}
+	d.books.says = []connector.FieldStatus{connector.FieldActive}
 	d.books.field["C0000"], d.books.field["C0001"] = "cash", "cash"
 	d.observed(connector.MandateCreated, 0, 1)
 	d.expect("what the field does not tell apart", map[string]writeback.Doing{})
@@ -319,7 +319,7 @@ func TestNobodyElseWritesMeanwhile(t *testing.T) {
 // covers F148
 func TestAFieldDoesNotSayActiveBehindTheEndOfAMandate(t *testing.T) {
 	t.Parallel()
-	active := []connector.Standing{connector.StandingActive}
+	active := []connector.FieldStatus{connector.FieldActive}
 	begin := func(t *testing.T) *desk {
 		d := newDesk(t, 4)
 		d.books.says, d.books.field["C0000"] = active, "cash"

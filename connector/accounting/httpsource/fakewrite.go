@@ -168,7 +168,7 @@ func writesOneField(ctx context.Context, t *try) error {
 		return err
 	}
 	id, other := t.ids[1], t.ids[2]
-	for _, value := range []string{w.Value(connector.StandingActive, ""), ""} {
+	for _, value := range []string{w.Value(connector.FieldActive, ""), ""} {
 		t.now = t.now.Add(time.Second)
 		if err := t.writes(ctx, w, id, value); err != nil {
 			return err
@@ -213,7 +213,7 @@ func (t *try) seesEdits(ctx context.Context, w *FieldWriter, id string) error {
 	}
 	t.now = t.now.Add(time.Second)
 	t.rename(id)
-	frozen, err := w.Freeze(connector.Write{SourceID: id, Field: held[id], Value: w.Value(connector.StandingActive, "")})
+	frozen, err := w.Freeze(connector.Write{SourceID: id, Field: held[id], Value: w.Value(connector.FieldActive, "")})
 	if err != nil {
 		return err
 	}
@@ -234,7 +234,7 @@ func (t *try) writesInTrouble(ctx context.Context, w *FieldWriter, id string) er
 	if err != nil {
 		return err
 	}
-	frozen, err := w.Freeze(connector.Write{SourceID: id, Field: held[id], Value: w.Value(connector.StandingActive, "")})
+	frozen, err := w.Freeze(connector.Write{SourceID: id, Field: held[id], Value: w.Value(connector.FieldActive, "")})
 	if err != nil {
 		return err
 	}

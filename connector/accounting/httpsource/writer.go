@@ -27,9 +27,9 @@ type WriteConfig struct {
 	Cancelled string `yaml:"cancelled,omitempty" jsonschema_description:"The field's value for a cancelled mandate."`
 }
 
-func (c WriteConfig) of() map[connector.Standing]string {
-	out := map[connector.Standing]string{connector.StandingAsked: c.Asked, connector.StandingSigned: c.Signed,
-		connector.StandingActive: c.Active, connector.StandingCancelled: c.Cancelled}
+func (c WriteConfig) of() map[connector.FieldStatus]string {
+	out := map[connector.FieldStatus]string{connector.FieldAsked: c.Asked, connector.FieldSigned: c.Signed,
+		connector.FieldActive: c.Active, connector.FieldCancelled: c.Cancelled}
 	if c.Asked+c.Signed+c.Active+c.Cancelled == "" {
 		for standing := range out {
 			out[standing] = string(standing)
@@ -43,7 +43,7 @@ type FieldWriter struct {
 	source *Source
 	writes accounting.Caller // never repeats
 	field  string
-	values map[connector.Standing]string
+	values map[connector.FieldStatus]string
 	tenant string // the company, once it was read
 }
 
@@ -100,12 +100,12 @@ func (w *FieldWriter) Written() []connector.WrittenPart {
 }
 
 // Says are the standings with a value.
-func (w *FieldWriter) Says() []connector.Standing {
-	return connector.Filter(connector.Standings, func(s connector.Standing) bool { return w.values[s] != "" })
+func (w *FieldWriter) Says() []connector.FieldStatus {
+	return connector.Filter(connector.FieldStatuses, func(s connector.FieldStatus) bool { return w.values[s] != "" })
 }
 
 // Value is the configured value, and for none the earlier one.
-func (w *FieldWriter) Value(to connector.Standing, earlier string) string {
+func (w *FieldWriter) Value(to connector.FieldStatus, earlier string) string {
 	if value := w.values[to]; value != "" {
 		return value
 	}

@@ -115,7 +115,7 @@ func TestAProfileWritesOneFieldAndReadsIt(t *testing.T) {
 		t.Errorf("the fields %v count as no change", parts)
 	}
 	says := w.Says()
-	if len(says) != 1 || w.Value(connector.StandingNone, "cash") != "cash" || w.Value(connector.StandingNone, "DD active") != "" {
+	if len(says) != 1 || w.Value(connector.FieldNone, "cash") != "cash" || w.Value(connector.FieldNone, "DD active") != "" {
 		t.Errorf("it says %v", says)
 	}
 }

@@ -62,15 +62,15 @@ func (w *PaymentMethodWriter) Written() []connector.WrittenPart {
 }
 
 // Says is active: a customer has the method or has another.
-func (w *PaymentMethodWriter) Says() []connector.Standing {
-	return []connector.Standing{connector.StandingActive}
+func (w *PaymentMethodWriter) Says() []connector.FieldStatus {
+	return []connector.FieldStatus{connector.FieldActive}
 }
 
 // Value is the id of the payment method: ours, or the earlier one.
-func (w *PaymentMethodWriter) Value(to connector.Standing, earlier string) string {
+func (w *PaymentMethodWriter) Value(to connector.FieldStatus, earlier string) string {
 	ours := w.ids[w.config.PaymentMethod]
 	switch {
-	case to == connector.StandingActive:
+	case to == connector.FieldActive:
 		return ours
 	case earlier == "" || earlier == ours:
 		return w.ids[w.config.Otherwise]

@@ -25,7 +25,7 @@ func (b *books) writer(t testing.TB, c quickbooks.PaymentMethodConfig) *quickboo
 }
 
 // set makes a customer say a standing; earlier is what it had before ours.
-func set(t testing.TB, w *quickbooks.PaymentMethodWriter, id string, to connector.Standing, earlier string) error {
+func set(t testing.TB, w *quickbooks.PaymentMethodWriter, id string, to connector.FieldStatus, earlier string) error {
 	t.Helper()
 	held, err := w.Read(t.Context(), []string{id})
 	if err != nil {
@@ -61,23 +61,23 @@ func TestCustomersGetOurPaymentMethodAndTheirOwnBack(t *testing.T) {
 	})
 	before := b.Customers()
 	for _, id := range []string{"1", "2"} {
-		if err := set(t, w, id, connector.StandingActive, ""); err != nil {
+		if err := set(t, w, id, connector.FieldActive, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if b.method("1") != "Direct Debit" || b.method("2") != "Direct Debit" || b.method("3") != "" {
 		t.Errorf("they have %q, %q and %q", b.method("1"), b.method("2"), b.method("3"))
 	}
-	if err := set(t, w, "1", connector.StandingNone, cash); err != nil || b.method("1") != "Cash" {
+	if err := set(t, w, "1", connector.FieldNone, cash); err != nil || b.method("1") != "Cash" {
 		t.Errorf("after the end it has %q, %v", b.method("1"), err)
 	}
 	var refused *connector.WriteRefusedError
-	if err := set(t, w, "2", connector.StandingNone, ""); !errors.As(err, &refused) ||
+	if err := set(t, w, "2", connector.FieldNone, ""); !errors.As(err, &refused) ||
 		!strings.Contains(refused.Why, "otherwise") || b.method("2") != "Direct Debit" {
 		t.Errorf("a customer who had none: %v", err)
 	}
 	other := b.writer(t, quickbooks.PaymentMethodConfig{PaymentMethod: "Direct Debit", Otherwise: "Cash"})
-	if err := set(t, other, "2", connector.StandingNone, ""); err != nil || b.method("2") != "Cash" {
+	if err := set(t, other, "2", connector.FieldNone, ""); err != nil || b.method("2") != "Cash" {
 		t.Errorf("it has %q, %v", b.method("2"), err)
 	}
 	for i, c := range b.Customers() { // nothing of others moved
@@ -102,7 +102,7 @@ func TestAStaleSyncTokenIsNotOurs(t *testing.T) {
 	b.AddPaymentMethod("Direct Debit")
 	w := b.writer(t, quickbooks.PaymentMethodConfig{PaymentMethod: "Direct Debit"})
 	b.BeforePost(func(c *quickbookstest.StoredCustomer) { c.SyncToken = "77" })
-	if err := set(t, w, "1", connector.StandingActive, ""); !errors.Is(err, connector.ErrStale) || b.Posts() != 0 {
+	if err := set(t, w, "1", connector.FieldActive, ""); !errors.Is(err, connector.ErrStale) || b.Posts() != 0 {
 		t.Errorf("got %v after %d updates", err, b.Posts())
 	}
 }
@@ -124,7 +124,7 @@ func TestOurWritesComeBackUnchangedButForOurs(t *testing.T) {
 	}
 	before := hash()
 	b.pass(1e9)
-	if err := set(t, w, "1", connector.StandingActive, ""); err != nil {
+	if err := set(t, w, "1", connector.FieldActive, ""); err != nil {
 		t.Fatal(err)
 	}
 	if after := hash(); after != before || after == "" {
@@ -148,7 +148,7 @@ func TestQuickBooksTroublesSayWhetherAnythingWasWritten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		body, err := w.Freeze(connector.Write{SourceID: "1", Value: w.Value(connector.StandingActive, ""), Field: held["1"]})
+		body, err := w.Freeze(connector.Write{SourceID: "1", Value: w.Value(connector.FieldActive, ""), Field: held["1"]})
 		if err != nil {
 			t.Fatal(err)
 		}

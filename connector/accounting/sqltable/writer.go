@@ -150,10 +150,10 @@ func (w *ColumnWriter) Written() []connector.WrittenPart {
 }
 
 // Says are all standings.
-func (w *ColumnWriter) Says() []connector.Standing { return connector.Standings }
+func (w *ColumnWriter) Says() []connector.FieldStatus { return connector.FieldStatuses }
 
 // Value is the standing itself.
-func (w *ColumnWriter) Value(to connector.Standing, _ string) string { return string(to) }
+func (w *ColumnWriter) Value(to connector.FieldStatus, _ string) string { return string(to) }
 
 // update is a frozen write.
 type update struct {

@@ -24,10 +24,10 @@ type CategoryConfig struct {
 	Cancelled string `yaml:"cancelled,omitempty" jsonschema_description:"The category of parties whose mandate was cancelled."`
 }
 
-func (c CategoryConfig) of() map[connector.Standing]string {
-	return map[connector.Standing]string{
-		connector.StandingAsked: c.Asked, connector.StandingSigned: c.Signed, connector.StandingActive: c.Active,
-		connector.StandingCancelled: c.Cancelled,
+func (c CategoryConfig) of() map[connector.FieldStatus]string {
+	return map[connector.FieldStatus]string{
+		connector.FieldAsked: c.Asked, connector.FieldSigned: c.Signed, connector.FieldActive: c.Active,
+		connector.FieldCancelled: c.Cancelled,
 	}
 }
 
@@ -42,8 +42,8 @@ type CategoryWriter struct {
 // NewWriter returns a writer to the database of a source. It sends nothing. Its errors begin with the wrong
 // key of w.
 func NewWriter(c Config, w CategoryConfig, d Deps) (*CategoryWriter, error) {
-	taken := map[string]connector.Standing{}
-	for _, standing := range connector.Standings {
+	taken := map[string]connector.FieldStatus{}
+	for _, standing := range connector.FieldStatuses {
 		name := w.of()[standing]
 		if name == "" {
 			continue
@@ -80,25 +80,25 @@ func (w *CategoryWriter) Setup() string {
 func (w *CategoryWriter) Written() []connector.WrittenPart {
 	part := connector.WrittenPart{Field: "categories"}
 	part.Values = append(part.Values,
-		connector.Map(w.Says(), func(standing connector.Standing) string { return w.config.of()[standing] })...)
+		connector.Map(w.Says(), func(standing connector.FieldStatus) string { return w.config.of()[standing] })...)
 	return []connector.WrittenPart{part}
 }
 
 // Says returns the standings with a category.
-func (w *CategoryWriter) Says() (out []connector.Standing) {
-	return connector.Filter(connector.Standings,
-		func(standing connector.Standing) bool { return w.config.of()[standing] != "" })
+func (w *CategoryWriter) Says() (out []connector.FieldStatus) {
+	return connector.Filter(connector.FieldStatuses,
+		func(standing connector.FieldStatus) bool { return w.config.of()[standing] != "" })
 }
 
 // Value is the category, and blank for none.
-func (w *CategoryWriter) Value(to connector.Standing, _ string) string { return w.config.of()[to] }
+func (w *CategoryWriter) Value(to connector.FieldStatus, _ string) string { return w.config.of()[to] }
 
 // categories finds the ids of our categories. None is ever made.
 func (w *CategoryWriter) categories(ctx context.Context) (map[string]int64, error) {
 	if w.ids != nil {
 		return w.ids, nil
 	}
-	names := connector.Map(w.Says(), func(standing connector.Standing) string { return w.config.of()[standing] })
+	names := connector.Map(w.Says(), func(standing connector.FieldStatus) string { return w.config.of()[standing] })
 	var rows []struct {
 		ID   int64  `json:"id"`
 		Name string `json:"name"`

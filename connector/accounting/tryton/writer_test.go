@@ -32,7 +32,7 @@ func (b *books) writer(c tryton.Config) *tryton.CategoryWriter {
 }
 
 // set puts a party where a standing says.
-func (b *books) set(w *tryton.CategoryWriter, party int64, to connector.Standing) error {
+func (b *books) set(w *tryton.CategoryWriter, party int64, to connector.FieldStatus) error {
 	b.t.Helper()
 	id := strconv.FormatInt(party, 10)
 	held, err := w.Read(b.t.Context(), []string{id})
@@ -90,7 +90,7 @@ func TestAPartyIsMovedBetweenOurCategoriesAlone(t *testing.T) {
 	if p := w.Probe(t.Context()); p.OK || !strings.Contains(p.Detail, `"DD active"`) {
 		t.Errorf("a category that is not there: %+v", p)
 	}
-	if err := b.set(w, party, connector.StandingActive); err == nil {
+	if err := b.set(w, party, connector.FieldActive); err == nil {
 		t.Error("a category was made up")
 	}
 	b.Create("party.category", trytontest.Values{"name": "DD active"})
@@ -99,13 +99,13 @@ func TestAPartyIsMovedBetweenOurCategoriesAlone(t *testing.T) {
 	}
 	before := time.Now().Add(-time.Second)
 	for _, step := range []struct {
-		to   connector.Standing
+		to   connector.FieldStatus
 		want []string
 	}{
-		{connector.StandingAsked, []string{"DD asked", "Friends"}},
-		{connector.StandingActive, []string{"DD active", "Friends"}},
-		{connector.StandingActive, []string{"DD active", "Friends"}}, // once more, as after a lost answer
-		{connector.StandingCancelled, []string{"Friends"}},           // which has no category
+		{connector.FieldAsked, []string{"DD asked", "Friends"}},
+		{connector.FieldActive, []string{"DD active", "Friends"}},
+		{connector.FieldActive, []string{"DD active", "Friends"}}, // once more, as after a lost answer
+		{connector.FieldCancelled, []string{"Friends"}},           // which has no category
 	} {
 		if err := b.set(w, party, step.to); err != nil {
 			t.Fatal(err)
@@ -120,7 +120,7 @@ func TestAPartyIsMovedBetweenOurCategoriesAlone(t *testing.T) {
 	// Each write moves the party's time of edit, so that it comes back, unchanged but for ours.
 	id := strconv.FormatInt(party, 10)
 	was := read(t, b.source, time.Time{})[id].Without(w.Written())
-	if err := b.set(w, party, connector.StandingActive); err != nil {
+	if err := b.set(w, party, connector.FieldActive); err != nil {
 		t.Fatal(err)
 	}
 	is, came := read(t, b.source, before)[id]
@@ -157,7 +157,7 @@ func TestAWriteWithoutAnAnswerIsNotRepeatedBehindOurBack(t *testing.T) {
 		rw.WriteHeader(http.StatusBadGateway)
 		return true
 	})
-	err := b.set(w, party, connector.StandingActive)
+	err := b.set(w, party, connector.FieldActive)
 	if err == nil || errors.Is(err, connector.ErrNotWritten) || writes != 1 {
 		t.Errorf("%d writes, error %v", writes, err)
 	}
@@ -168,7 +168,7 @@ func TestAWriteWithoutAnAnswerIsNotRepeatedBehindOurBack(t *testing.T) {
 		}
 		return false
 	})
-	if err := b.set(w, party, connector.StandingActive); !errors.Is(err, connector.ErrNotWritten) {
+	if err := b.set(w, party, connector.FieldActive); !errors.Is(err, connector.ErrNotWritten) {
 		t.Errorf("a user without the right: %v", err)
 	}
 	c := b.config()

@@ -31,7 +31,7 @@ func (b *books) writer(t testing.TB, c xero.Config, base http.RoundTripper) *xer
 }
 
 // set makes a contact say a standing.
-func set(t testing.TB, w *xero.GroupWriter, contact string, to connector.Standing) error {
+func set(t testing.TB, w *xero.GroupWriter, contact string, to connector.FieldStatus) error {
 	t.Helper()
 	held, err := w.Read(t.Context(), []string{contact})
 	if err != nil {
@@ -61,12 +61,12 @@ func TestContactsGoIntoOurGroupAndOutOfIt(t *testing.T) {
 	})
 	for range 2 { // once more, as after a lost answer
 		for _, id := range ids[:3] {
-			if err := set(t, w, id, connector.StandingActive); err != nil {
+			if err := set(t, w, id, connector.FieldActive); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if err := set(t, w, ids[1], connector.StandingNone); err != nil {
+	if err := set(t, w, ids[1], connector.FieldNone); err != nil {
 		t.Fatal(err)
 	}
 	if got := b.Members(group); !slices.Equal(got, []string{ids[0], ids[2]}) {
@@ -81,7 +81,7 @@ func TestContactsGoIntoOurGroupAndOutOfIt(t *testing.T) {
 		t.Errorf("read %+v, %v", held, err)
 	}
 	var refused *connector.WriteRefusedError
-	if err := set(t, w, ids[3], connector.StandingActive); !errors.As(err, &refused) {
+	if err := set(t, w, ids[3], connector.FieldActive); !errors.As(err, &refused) {
 		t.Errorf("an archived contact: %v", err)
 	}
 	if b.Emptied() || len(b.Contacts()) != 5 {
@@ -118,7 +118,7 @@ func TestXerosTroublesSayWhetherAnythingWasWritten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		body, err := w.Freeze(connector.Write{SourceID: id, Value: w.Value(connector.StandingActive, ""), Field: held[id]})
+		body, err := w.Freeze(connector.Write{SourceID: id, Value: w.Value(connector.FieldActive, ""), Field: held[id]})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +141,7 @@ func TestGroupRequestsFitXerosSpecification(t *testing.T) {
 	wire := &checkedGroups{checked: checked{t: t, spec: spec, server: b.Server}}
 	w := b.writer(t, xero.Config{}, wire)
 	id := b.Contacts()[0].ContactID
-	for _, to := range []connector.Standing{connector.StandingActive, connector.StandingNone} {
+	for _, to := range []connector.FieldStatus{connector.FieldActive, connector.FieldNone} {
 		if err := set(t, w, id, to); err != nil {
 			t.Fatal(err)
 		}

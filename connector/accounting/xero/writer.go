@@ -60,13 +60,13 @@ func (w *GroupWriter) Written() []connector.WrittenPart {
 }
 
 // Says is active: a contact is in the group or is not.
-func (w *GroupWriter) Says() []connector.Standing {
-	return []connector.Standing{connector.StandingActive}
+func (w *GroupWriter) Says() []connector.FieldStatus {
+	return []connector.FieldStatus{connector.FieldActive}
 }
 
 // Value says whether a contact is in the group.
-func (w *GroupWriter) Value(to connector.Standing, _ string) string {
-	if to == connector.StandingActive {
+func (w *GroupWriter) Value(to connector.FieldStatus, _ string) string {
+	if to == connector.FieldActive {
 		return member
 	}
 	return ""

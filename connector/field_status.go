@@ -4,34 +4,34 @@ import "errors"
 
 // Standing is the state of a payer's mandate, as one word for writing back into the accounting system.
 // Standings are a public interface: tables and webhooks of other systems contain them.
-type Standing string
+type FieldStatus string
 
 // The standings.
 const (
-	StandingNone      Standing = "none" // no mandate
-	StandingAsked     Standing = "asked"
-	StandingSigned    Standing = "signed"
-	StandingActive    Standing = "active"
-	StandingCancelled Standing = "cancelled"
+	FieldNone      FieldStatus = "none" // no mandate
+	FieldAsked     FieldStatus = "asked"
+	FieldSigned    FieldStatus = "signed"
+	FieldActive    FieldStatus = "active"
+	FieldCancelled FieldStatus = "cancelled"
 )
 
 // Standings are all standings, in the order of a mandate's life.
-var Standings = []Standing{StandingNone, StandingAsked, StandingSigned, StandingActive, StandingCancelled}
+var FieldStatuses = []FieldStatus{FieldNone, FieldAsked, FieldSigned, FieldActive, FieldCancelled}
 
 // Standing returns the standing for a status; "" is the status for no mandate. It is false for an undocumented status:
 // payersync reports nothing to others about it.
-func (s MandateStatus) Standing() (Standing, bool) {
+func (s MandateStatus) FieldStatus() (FieldStatus, bool) {
 	switch s {
 	case "":
-		return StandingNone, true
+		return FieldNone, true
 	case MandateCreated:
-		return StandingAsked, true
+		return FieldAsked, true
 	case MandatePending, MandateMigrating: // the payer has nothing left to do
-		return StandingSigned, true
+		return FieldSigned, true
 	case MandateActive:
-		return StandingActive, true
+		return FieldActive, true
 	case MandateCancelled:
-		return StandingCancelled, true
+		return FieldCancelled, true
 	}
 	return "", false
 }
@@ -44,7 +44,7 @@ type Write struct {
 	Key        string // of the customer, as the mapping writes it
 	BillingID  string
 	MandateID  string
-	From, To   Standing
+	From, To   FieldStatus
 	Field      WrittenField // the field's value right before; its zero value if unreadable
 	Value      string       // the new value
 }

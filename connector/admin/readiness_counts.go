@@ -20,19 +20,19 @@ import (
 // Standings caches the states of all records at the last count. Counting runs in the background: callers get
 // the last count with its time, and start the next. It is safe for concurrent use. Close it before its
 // ledger.
-type Standings struct {
+type ReadinessCounts struct {
 	Ledger *state.Ledger
 	Wait   time.Duration // for the count after an action by a person; 0 means for as long as a small one takes
 
 	counts snapshot[Count]
 	valid  atomic.Int64
-	parts  parts[Standings]
+	parts  parts[ReadinessCounts]
 }
 
 // Only returns the standings of a ledger limited to some connections. They are closed with these.
-func (s *Standings) Only(ledger *state.Ledger, connections []string) *Standings {
-	return s.parts.of(connections, func() *Standings {
-		part := &Standings{Ledger: ledger, Wait: s.Wait}
+func (s *ReadinessCounts) LimitedTo(ledger *state.Ledger, connections []string) *ReadinessCounts {
+	return s.parts.of(connections, func() *ReadinessCounts {
+		part := &ReadinessCounts{Ledger: ledger, Wait: s.Wait}
 		if s.counts.isClosed() {
 			part.Close()
 		}
@@ -41,7 +41,7 @@ func (s *Standings) Only(ledger *state.Ledger, connections []string) *Standings 
 }
 
 // SetValid sets the validity of a link after its issue; 0, the default, means unknown.
-func (s *Standings) SetValid(valid time.Duration) {
+func (s *ReadinessCounts) SetValid(valid time.Duration) {
 	if s.valid.Swap(int64(valid)) != int64(valid) {
 		s.counts.renew()
 	}
@@ -72,16 +72,16 @@ type place struct {
 }
 
 // Latest returns the last count. It fails with ErrCounting while there is none yet.
-func (s *Standings) Latest(ctx context.Context) (*Count, error) {
+func (s *ReadinessCounts) Latest(ctx context.Context) (*Count, error) {
 	return s.counts.latest(ctx, s.Wait, s.count)
 }
 
 // AtHand is Latest for callers that do not wait for a count under way.
-func (s *Standings) AtHand(ctx context.Context) (*Count, error) {
+func (s *ReadinessCounts) AtHand(ctx context.Context) (*Count, error) {
 	return s.counts.latest(ctx, -1, s.count)
 }
 
-func (s *Standings) count(ctx context.Context) (*Count, error) {
+func (s *ReadinessCounts) count(ctx context.Context) (*Count, error) {
 	var signing []Signing
 	var failed error
 	var reading sync.WaitGroup
@@ -95,12 +95,12 @@ func (s *Standings) count(ctx context.Context) (*Count, error) {
 }
 
 // Renew makes the next Latest count again after an action by a person.
-func (s *Standings) Renew() { s.counts.renew() }
+func (s *ReadinessCounts) Renew() { s.counts.renew() }
 
 // Close ends a count at work, and lets no other begin.
-func (s *Standings) Close() {
+func (s *ReadinessCounts) Close() {
 	s.counts.close()
-	s.parts.each((*Standings).Close)
+	s.parts.each((*ReadinessCounts).Close)
 }
 
 // CountNow counts the states of all records. Its numbers equal those of MakeReport with fewer reads, but it does not
@@ -181,14 +181,14 @@ func (c *Count) Number(w Which) (n int) {
 }
 
 // Stood is the present state of a record.
-type Stood struct {
+type ReadinessOfRecord struct {
 	ReportRow
 	Handover HandoverRow // without its link; for unsigned payers
 }
 
 // Page returns the selected records after a place in their current state; "" is the beginning. It omits records changed
 // since the count. next is the place of the last one, "" if there are no more.
-func (s *Standings) Page(ctx context.Context, c *Count, w Which, after string, limit int) (rows []Stood, next string,
+func (s *ReadinessCounts) Page(ctx context.Context, c *Count, w Which, after string, limit int) (rows []ReadinessOfRecord, next string,
 	err error) {
 	from := 0
 	if p, ok := placeOf(after); ok {
@@ -215,7 +215,7 @@ func (s *Standings) Page(ctx context.Context, c *Count, w Which, after string, l
 			continue
 		}
 		facts := readiness.WithoutExpired(*f, now, valid)
-		row := Stood{ReportRow: reportRow(facts, now)}
+		row := ReadinessOfRecord{ReportRow: reportRow(facts, now)}
 		if row.Class != p.class || w.Step != "" && row.Step != w.Step || w.Who != "" && row.Who != w.Who || w.Task != "" &&
 			row.Task != w.Task || !w.Stage.Has(row.Class, row.Step) || w.Acts && !acts(row.Assessment) {
 			continue

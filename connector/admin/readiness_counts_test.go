@@ -20,7 +20,7 @@ import (
 var operator = syncer.Operator{Name: "ada"}
 
 // latest returns a count, once one is made.
-func latest(t *testing.T, s *admin.Standings) *admin.Count {
+func latest(t *testing.T, s *admin.ReadinessCounts) *admin.Count {
 	t.Helper()
 	for {
 		c, err := s.Latest(t.Context())
@@ -34,7 +34,7 @@ func latest(t *testing.T, s *admin.Standings) *admin.Count {
 }
 
 // walked returns the numbers on all pages.
-func walked(t *testing.T, s *admin.Standings, c *admin.Count, w admin.Which, limit int) (numbers []string) {
+func walked(t *testing.T, s *admin.ReadinessCounts, c *admin.Count, w admin.Which, limit int) (numbers []string) {
 	t.Helper()
 	for after := ""; ; {
 		rows, next, err := s.Page(t.Context(), c, w, after, limit)
@@ -53,7 +53,7 @@ func walked(t *testing.T, s *admin.Standings, c *admin.Count, w admin.Which, lim
 func TestACountIsTheReportAndItsPagesHaveEachRecordOnce(t *testing.T) {
 	t.Parallel()
 	w := street(t)
-	s := &admin.Standings{Ledger: w.ledger}
+	s := &admin.ReadinessCounts{Ledger: w.ledger}
 	defer s.Close()
 	c := latest(t, s)
 	whole, rows := w.report("")
@@ -91,7 +91,7 @@ func TestACountIsTheReportAndItsPagesHaveEachRecordOnce(t *testing.T) {
 func TestAPageShowsRecordsAsTheyStandNow(t *testing.T) {
 	t.Parallel()
 	w := street(t)
-	s := &admin.Standings{Ledger: w.ledger}
+	s := &admin.ReadinessCounts{Ledger: w.ledger}
 	defer s.Close()
 	c := latest(t, s)
 	if r, err := admin.NoteSent(t.Context(), w.ledger,
@@ -122,7 +122,7 @@ func TestAPageShowsRecordsAsTheyStandNow(t *testing.T) {
 func TestNobodyCountsOnceItIsClosed(t *testing.T) {
 	t.Parallel()
 	w := street(t)
-	s := &admin.Standings{Ledger: w.ledger}
+	s := &admin.ReadinessCounts{Ledger: w.ledger}
 	s.Close()
 	if c, err := s.Latest(t.Context()); !errors.Is(err, admin.ErrCounting) {
 		t.Errorf("%+v, %v", c, err)
