@@ -136,14 +136,14 @@ func (tx *Tx) DropAlarm(id int64) error {
 }
 
 // Telling is a message's text about one alarm.
-type Telling struct {
+type AlarmNotice struct {
 	Alarm int64
 	Text  string // what is the matter, as the message says it
 	Over  bool   // the end, and the beginning if that was not sent
 }
 
 // FreezeMessage stores a message, with its conditions, before it first leaves.
-func (tx *Tx) FreezeMessage(m AlarmMessage, tellings []Telling) error {
+func (tx *Tx) FreezeMessage(m AlarmMessage, tellings []AlarmNotice) error {
 	err := tx.exec("INSERT INTO alarm_messages (message_id, way, made_at, digest, body, attempts, next_attempt) VALUES (?, ?, ?, ?, ?, ?, ?)",
 		m.ID, m.Way, stamp(m.MadeAt), digestOf(m.Body), tx.l.seal.box(m.Body, place("alarm_messages", "body", m.ID)),
 		m.Attempts, stamp(m.NextAttempt))

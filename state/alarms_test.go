@@ -44,7 +44,7 @@ func TestAnAlarmIsOpenUntilItsEndWasTold(t *testing.T) {
 	d.do(func(tx *Tx) error {
 		return tx.FreezeMessage(AlarmMessage{ID: "m1", Way: "office", MadeAt: d.now(), Body: body, Attempts: 1,
 			NextAttempt: d.now().Add(time.Minute)},
-			[]Telling{{Alarm: a.ID, Text: "A run failed twice."}})
+			[]AlarmNotice{{Alarm: a.ID, Text: "A run failed twice."}})
 	})
 	waiting := d.waitingFor("office")
 	if waiting == nil || string(waiting.Body) != string(body) || waiting.Attempts != 1 {
@@ -61,7 +61,7 @@ func TestAnAlarmIsOpenUntilItsEndWasTold(t *testing.T) {
 	d.do(func(tx *Tx) error { return tx.SetAlarmOver(a.ID, d.now()) })
 	d.do(func(tx *Tx) error {
 		return tx.FreezeMessage(AlarmMessage{ID: "m2", Way: "office", MadeAt: d.now(), Body: body},
-			[]Telling{{Alarm: a.ID, Over: true}})
+			[]AlarmNotice{{Alarm: a.ID, Over: true}})
 	})
 	if got := d.alarms(); len(got) != 0 {
 		t.Errorf("an alarm whose end was told is open: %+v", got)
@@ -189,7 +189,7 @@ func (d *desk) waits(way, text string) {
 		Text: "A mandate was cancelled."})
 	d.do(func(tx *Tx) error {
 		return tx.FreezeMessage(AlarmMessage{ID: "to " + way, Way: way, MadeAt: d.now(), Body: []byte(text)},
-			[]Telling{{Alarm: a.ID, Text: a.Text}})
+			[]AlarmNotice{{Alarm: a.ID, Text: a.Text}})
 	})
 }
 

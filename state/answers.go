@@ -51,7 +51,7 @@ func (tx *Tx) SaveCreated(run int64, group []CreateAnswer) (rest []CreateAnswer,
 		tx.answeredAll(connector.Map(group, func(a CreateAnswer) Sent { return a.Sent })),
 		tx.insertMade(group),
 		tx.touchDoubled(group),
-		tx.eachTold(connection, payers, func(p Payer) { tx.Explain(p, TopicLink, "", "") }),
+		tx.eachWithFinding(connection, payers, func(p Payer) { tx.Explain(p, TopicLink, "", "") }),
 	)
 	return rest, connector.Wrap(err, "save the answers to creates")
 }
@@ -95,10 +95,10 @@ func (tx *Tx) newToIndex(group []CreateAnswer) (fresh, rest []CreateAnswer, err 
 	return fresh, rest, nil
 }
 
-// eachTold calls do for each given payer of a connection with a finding about its customer or its mandate. payers is a
+// eachWithFinding calls do for each given payer of a connection with a finding about its customer or its mandate. payers is a
 // JSON list of source ids. An answer in order cannot change what is decided about the other payers, so the write does not
 // decide again on them.
-func (tx *Tx) eachTold(connection, payers string, do func(Payer)) error {
+func (tx *Tx) eachWithFinding(connection, payers string, do func(Payer)) error {
 	return tx.each("SELECT DISTINCT source_id FROM attention WHERE connection = ? AND topic <> 'record' AND source_id IN (SELECT value FROM json_each(?))", []any{connection, payers}, func(scan func(...any) error) error {
 		p := Payer{Connection: connection}
 		if err := scan(&p.SourceID); err != nil {

@@ -42,7 +42,7 @@ type findings struct {
 func (tx *Tx) replaceFindings(sets ...findings) error {
 	for page := range slices.Chunk(sets, maxBatch) {
 		var rows []any
-		told, err := tx.told(page)
+		told, err := tx.storedFindings(page)
 		if err != nil {
 			return fmt.Errorf("look what people are told: %w", err)
 		}
@@ -81,7 +81,7 @@ func (tx *Tx) replaceFindings(sets ...findings) error {
 }
 
 // told returns what people are told about the records of the sets, in their order.
-func (tx *Tx) told(sets []findings) ([]map[Topic]finding, error) {
+func (tx *Tx) storedFindings(sets []findings) ([]map[Topic]finding, error) {
 	ids := make([]RecordID, len(sets))
 	for i, s := range sets {
 		ids[i] = RecordID{connector.Clean(s.id.Connection), connector.Clean(s.id.SourceID)}

@@ -69,9 +69,9 @@ func (l *Ledger) OpenMatches(ctx context.Context, connection string) (out []Open
 	return out, nil
 }
 
-// tellOpenMatches updates the finding about a record's open matches after a decision: the finding ends with
+// updateOpenMatches updates the finding about a record's open matches after a decision: the finding ends with
 // the last open match, and returns when a decision is taken back. The next run has the same result.
-func (tx *Tx) tellOpenMatches(connection, sourceID string) error {
+func (tx *Tx) updateOpenMatches(connection, sourceID string) error {
 	var open bool
 	var told connector.Reason
 	if err := tx.row([]any{&open, &told}, `SELECT

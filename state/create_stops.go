@@ -242,7 +242,7 @@ func (tx *Tx) RecountFirstMatching(connection, keyName string) error {
 	if _, err := tx.SaveCreateStops(connection, stops); err != nil {
 		return err
 	}
-	return tx.retellLimits(connection, before.Text(), stops[i].Text())
+	return tx.replaceLimits(connection, before.Text(), stops[i].Text())
 }
 
 // matchingFinished is the stored reason of a plan that waited for matching, until the next run
@@ -264,7 +264,7 @@ func (tx *Tx) FinishMatching(connection, actor, reason string) (news bool, err e
 	}
 	for _, s := range stops {
 		if s.Cause == CauseFirstMatching {
-			if err := tx.retellLimits(connection, s.Text(), matchingFinished); err != nil {
+			if err := tx.replaceLimits(connection, s.Text(), matchingFinished); err != nil {
 				return false, err
 			}
 		}
@@ -286,8 +286,8 @@ func (tx *Tx) ReopenMatching(connection, actor, reason string) error {
 	return tx.Audit(Entry{Actor: actor, Action: "reopen matching", Subject: connection, Reason: reason})
 }
 
-// retellLimits replaces a part of the reason for which a plan of a connection waits.
-func (tx *Tx) retellLimits(connection, old, with string) error {
+// replaceLimits replaces a part of the reason for which a plan of a connection waits.
+func (tx *Tx) replaceLimits(connection, old, with string) error {
 	return tx.exec("UPDATE plans SET limits = replace(limits, ?, ?) WHERE connection = ? AND state = 'waiting'", old, with,
 		connection)
 }

@@ -96,7 +96,7 @@ const firstTold = `coalesce((SELECT a.reason FROM attention a WHERE a.connection
 
 // doubled returns the records with a reported second customer, and since when: of one record, or of
 // all for none.
-func (l *Ledger) doubled(ctx context.Context, of ...RecordID) (map[RecordID]Told, error) {
+func (l *Ledger) doubled(ctx context.Context, of ...RecordID) (map[RecordID]Reported, error) {
 	type row struct {
 		RecordID
 		since sql.NullString
@@ -105,11 +105,11 @@ func (l *Ledger) doubled(ctx context.Context, of ...RecordID) (map[RecordID]Told
 	for _, id := range of {
 		query, args = query+" WHERE connection = ? AND source_id = ?", append(args, id.Connection, id.SourceID)
 	}
-	out := map[RecordID]Told{}
+	out := map[RecordID]Reported{}
 	err := each(ctx, l, query+" GROUP BY connection, source_id", args,
 		func(r *row) []any { return []any{&r.Connection, &r.SourceID, &r.since} }, func(r row) error {
 			since, err := parseTime(r.since)
-			out[r.RecordID] = Told{Reason: connector.ReasonDuplicateCustomer, Since: since}
+			out[r.RecordID] = Reported{Reason: connector.ReasonDuplicateCustomer, Since: since}
 			return err
 		})
 	if err != nil {

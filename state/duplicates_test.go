@@ -65,7 +65,7 @@ func TestASecondCustomerIsToldUntilItIsSettled(t *testing.T) {
 		"one record is not the other's customer":  {[2]string{"b0", "b1"}, reject("c1", "b0"), linked, nil},
 		"another customer is not the record's":    {[2]string{"b0", "b9"}, reject("c0", "b1"), free, free},
 		"the records are two payers": {[2]string{"b0", "b1"},
-			func(tx *Tx) error { _, err := tx.TellApart(acme, "c1", "c0"); return err }, linked, nil},
+			func(tx *Tx) error { _, err := tx.KeepApart(acme, "c1", "c0"); return err }, linked, nil},
 		"the second customer is gone": {[2]string{"b0", "b9"},
 			func(tx *Tx) error { _, err := tx.ForgetRemote("b9", 5); return err }, free, nil},
 		"they match no more": {[2]string{"b0", "b9"},
@@ -156,12 +156,12 @@ func TestASecondCustomerIsAFindingEverywhere(t *testing.T) {
 		t.Errorf("counted are %+v: %v", counts, err)
 	}
 	s, err := d.ReadinessOf(ctx, id)
-	if err != nil || s.Told[ToldDuplicate].Reason != connector.ReasonDuplicateCustomer ||
-		s.Told[ToldDuplicate].Since.IsZero() {
+	if err != nil || s.Told[ReportedDuplicate].Reason != connector.ReasonDuplicateCustomer ||
+		s.Told[ReportedDuplicate].Since.IsZero() {
 		t.Errorf("it stands at %+v: %v", s, err)
 	}
 	if err := d.EachReadinessUnordered(ctx, func(o ReadinessFacts) error {
-		if o.Told[ToldDuplicate].Reason != connector.ReasonDuplicateCustomer {
+		if o.Told[ReportedDuplicate].Reason != connector.ReasonDuplicateCustomer {
 			t.Errorf("the outline of %s is told %v", o.SourceID, o.Told)
 		}
 		return nil

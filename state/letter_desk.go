@@ -211,21 +211,21 @@ func (tx *Tx) NoteLetterAddress(id RecordID, recipient string) error {
 	return connector.Wrap(err, "note where a payer is written to")
 }
 
-// ToldLetter is a letter in the journal beside the ledger.
-type ToldLetter struct {
+// JournalLetter is a letter in the journal beside the ledger.
+type JournalLetter struct {
 	MessageID string
 	Recipient string
 	At        time.Time
 }
 
-// ToldLetters returns the letters known from the journal alone.
-func (l *Ledger) ToldLetters(ctx context.Context) ([]ToldLetter, error) {
-	return l.toldLetters(ctx, "")
+// JournalLetters returns the letters known from the journal alone.
+func (l *Ledger) JournalLetters(ctx context.Context) ([]JournalLetter, error) {
+	return l.journalLetters(ctx, "")
 }
 
-func (l *Ledger) toldLetters(ctx context.Context, which string) ([]ToldLetter, error) {
+func (l *Ledger) journalLetters(ctx context.Context, which string) ([]JournalLetter, error) {
 	type row struct {
-		ToldLetter
+		JournalLetter
 		at sql.NullString
 	}
 	rows, err := list(ctx, l, "SELECT message_id, recipient, at FROM letter_journal "+which+" ORDER BY at, message_id",
@@ -233,9 +233,9 @@ func (l *Ledger) toldLetters(ctx context.Context, which string) ([]ToldLetter, e
 	if err != nil {
 		return nil, err
 	}
-	out := make([]ToldLetter, len(rows))
+	out := make([]JournalLetter, len(rows))
 	for i, r := range rows {
-		out[i] = r.ToldLetter
+		out[i] = r.JournalLetter
 		if out[i].At, err = parseTime(r.at); err != nil {
 			return nil, err
 		}
@@ -243,20 +243,20 @@ func (l *Ledger) toldLetters(ctx context.Context, which string) ([]ToldLetter, e
 	return out, nil
 }
 
-// lettersTold returns the letters known only from the journal, and not sent again since, by their
+// journalOnlyLetters returns the letters known only from the journal, and not sent again since, by their
 // message.
-func (l *Ledger) lettersTold(ctx context.Context) (map[string]ToldLetter, error) {
-	told, err := l.toldLetters(ctx,
+func (l *Ledger) journalOnlyLetters(ctx context.Context) (map[string]JournalLetter, error) {
+	told, err := l.journalLetters(ctx,
 		`WHERE NOT EXISTS (SELECT 1 FROM letters t WHERE t.message_id = letter_journal.message_id
 		AND (t.state = 'sent' OR t.state = 'unclear' OR t.state = 'sending'))`)
 	if err != nil || len(told) == 0 {
 		return nil, err
 	}
-	return connector.By(told, func(t ToldLetter) string { return t.MessageID }), nil
+	return connector.By(told, func(t JournalLetter) string { return t.MessageID }), nil
 }
 
-// NoteTold stores a letter from the journal.
-func (tx *Tx) NoteTold(t ToldLetter) error {
+// SaveJournalLetter stores a letter from the journal.
+func (tx *Tx) SaveJournalLetter(t JournalLetter) error {
 	return connector.Wrap(tx.exec("INSERT INTO letter_journal (message_id, recipient, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", t.MessageID, t.Recipient, stamp(t.At)), "note a letter of the journal")
 }
 

@@ -268,7 +268,7 @@ func TestWhatWasLetGoAndWhatTheJournalToldAreKeptForTwoYears(t *testing.T) {
 		d.do(func(tx *Tx) error {
 			return errors.Join(tx.ApproveLetters("s", "b", n == 0, []ApprovedLetter{{MandateID: "m1", Step: n, Recipient: "r"}},
 				Entry{Actor: "ada"}),
-				tx.NoteTold(ToldLetter{fmt.Sprint("told ", n), "r", tx.now}))
+				tx.SaveJournalLetter(JournalLetter{fmt.Sprint("told ", n), "r", tx.now}))
 		})
 	}
 	limits := Retention{Bodies: 1000 * day, Details: 1000 * day}
@@ -279,7 +279,7 @@ func TestWhatWasLetGoAndWhatTheJournalToldAreKeptForTwoYears(t *testing.T) {
 	}
 	d.do(func(tx *Tx) error {
 		return errors.Join(tx.ApproveLetters("s", "b", false, []ApprovedLetter{{MandateID: "m1", Recipient: "r"}},
-			Entry{Actor: "ada"}), tx.NoteTold(ToldLetter{"new", "r", tx.now}))
+			Entry{Actor: "ada"}), tx.SaveJournalLetter(JournalLetter{"new", "r", tx.now}))
 	})
 	d.clock.move(time.Hour)
 	if got, err := d.WouldRetain(t.Context(), limits); err != nil || got != old {
@@ -288,7 +288,7 @@ func TestWhatWasLetGoAndWhatTheJournalToldAreKeptForTwoYears(t *testing.T) {
 	if got, err := d.Retain(t.Context(), limits); err != nil || got != old {
 		t.Errorf("it erased %+v, %v", got, err)
 	}
-	told, err := d.ToldLetters(t.Context())
+	told, err := d.JournalLetters(t.Context())
 	approved, err2 := d.LetterApprovals(t.Context())
 	if err != nil || err2 != nil || len(told) != 1 || len(approved.Letters) != 1 || len(approved.Setups) != 1 {
 		t.Errorf("left are %+v and %+v: %v, %v", told, approved, err, err2)
@@ -313,8 +313,8 @@ func TestForgettingAPayerErasesWhatLettersSayOfIt(t *testing.T) {
 				Actor: "ada"}),
 			tx.AddLetterStop(LetterStop{Scope: StopAddress, Recipient: others, Why: StopBounced, Note: "of another",
 				Actor: "ada"}),
-			tx.NoteTold(ToldLetter{l.MessageID, earlier, tx.now}), tx.NoteTold(ToldLetter{"unknown", address, tx.now}),
-			tx.NoteTold(ToldLetter{"another", others, tx.now}))
+			tx.SaveJournalLetter(JournalLetter{l.MessageID, earlier, tx.now}), tx.SaveJournalLetter(JournalLetter{"unknown", address, tx.now}),
+			tx.SaveJournalLetter(JournalLetter{"another", others, tx.now}))
 	})
 	boxes := d.sealedOf(l.MessageID)
 	if len(boxes) == 0 {

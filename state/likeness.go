@@ -389,10 +389,10 @@ const largePart = "16"
 // ErrSameRecord means that a record was told apart from itself.
 var ErrSameRecord = errors.New("the two are one record")
 
-// TellApart notes a person's decision that two records of a connection are two payers. It reports
+// KeepApart notes a person's decision that two records of a connection are two payers. It reports
 // false for a repeated decision. The next plan looks at both. It fails with ErrNoRecord or
 // ErrSameRecord.
-func (tx *Tx) TellApart(connection, sourceID, otherID string) (news bool, err error) {
+func (tx *Tx) KeepApart(connection, sourceID, otherID string) (news bool, err error) {
 	if sourceID == otherID {
 		return false, ErrSameRecord
 	}

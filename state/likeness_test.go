@@ -121,7 +121,7 @@ func TestAPersonTellsRecordsApart(t *testing.T) {
 	d.known(map[string]Likeness{"c1": same, "c2": same})
 	apart := func(a, b string) (news bool, err error) {
 		err = d.Do(t.Context(), func(tx *Tx) (err error) {
-			news, err = tx.TellApart(acme, a, b)
+			news, err = tx.KeepApart(acme, a, b)
 			return err
 		})
 		return news, err

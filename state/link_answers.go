@@ -38,7 +38,7 @@ func (tx *Tx) SaveLinked(run int64, causeID string, group []LinkAnswer) (rest []
 		tx.insertLinked(causeID, group),
 		tx.moveAll(run, connector.Map(group, func(a LinkAnswer) Change { return a.Change }), doneTogether, openStates),
 		tx.answeredAll(connector.Map(group, func(a LinkAnswer) Sent { return a.Sent })),
-		tx.eachTold(group[0].Change.Payer.Connection, payers, tx.Touch),
+		tx.eachWithFinding(group[0].Change.Payer.Connection, payers, tx.Touch),
 	)
 	return rest, connector.Wrap(err, "save the answers to requests for signing links")
 }

@@ -358,8 +358,8 @@ func (l *Ledger) LeftBehind(ctx context.Context, connection, after string, limit
 		after, limit)
 }
 
-// TellLeftBehind replaces the reports on a record of LeftBehind by the notice.
-func (tx *Tx) TellLeftBehind(connection string, n MissingReport) error {
+// ReportLeftBehind replaces the reports on a record of LeftBehind by the notice.
+func (tx *Tx) ReportLeftBehind(connection string, n MissingReport) error {
 	tx.replaceMissingReport(connection, n)
 	return nil
 }

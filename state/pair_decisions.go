@@ -94,7 +94,7 @@ func (tx *Tx) SavePairDecision(connection, sourceID, billingID string, word Pair
 		connection, sourceID, billingID, word, stamp(tx.now)); err != nil {
 		return false, err
 	}
-	if err := tx.tellOpenMatches(connection, sourceID); err != nil {
+	if err := tx.updateOpenMatches(connection, sourceID); err != nil {
 		return false, err
 	}
 	_, err = tx.ReplanRecord(connection, sourceID)
@@ -146,7 +146,7 @@ func (tx *Tx) RevokePairDecision(connection, sourceID, billingID string) error {
 	if second {
 		return nil // it decided nothing that a plan does
 	}
-	if err := errors.Join(tx.holdUnlinked(connection, sourceID), tx.tellOpenMatches(connection, sourceID)); err != nil {
+	if err := errors.Join(tx.holdUnlinked(connection, sourceID), tx.updateOpenMatches(connection, sourceID)); err != nil {
 		return err
 	}
 	_, err := tx.ReplanRecord(connection, sourceID)

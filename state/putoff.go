@@ -58,9 +58,9 @@ func (l *Ledger) putOffs(ctx context.Context, of ...RecordID) (map[RecordID]map[
 const tellings = `(SELECT connection, source_id, reason, group_concat(detail, ' ' ORDER BY detail) AS detail, min(since) AS since
 	FROM v_attention GROUP BY connection, source_id, reason)`
 
-// toldRows are the reports that need a person, with their postponement at the time ?1. A word holds
+// reportedRows are the reports that need a person, with their postponement at the time ?1. A word holds
 // until its time has come, and of what was told already when it was said.
-const toldRows = `SELECT v.connection AS connection, v.source_id AS source_id, v.reason AS reason, v.detail AS detail, v.since AS since,
+const reportedRows = `SELECT v.connection AS connection, v.source_id AS source_id, v.reason AS reason, v.detail AS detail, v.since AS since,
 	coalesce(o.until, '') AS until, coalesce(o.at, '') AS at, coalesce(w.actor, '') AS actor, coalesce(w.reason, '') AS note FROM ` + tellings + ` v
 	LEFT JOIN put_off o ON o.connection = v.connection AND o.source_id = v.source_id AND o.reason = v.reason AND o.at >= v.since AND o.until > ?1
 	LEFT JOIN audit w ON w.seq = o.word`
@@ -69,7 +69,7 @@ const toldRows = `SELECT v.connection AS connection, v.source_id AS source_id, v
 const keepsOnHold = "h.topic IN ('record', 'link')"
 
 // told returns the query of the filter, and its values.
-func (l *Ledger) told(f Filter) (query string, args []any) {
+func (l *Ledger) reportedQuery(f Filter) (query string, args []any) {
 	where := []string{"(v.connection = ?2 OR ?2 = '')", "(v.reason = ?3 OR ?3 = '')"}
 	if f.OnHold {
 		where = append(where, "EXISTS (SELECT 1 FROM attention h WHERE h.connection = v.connection AND h.source_id = v.source_id AND h.reason = v.reason AND "+keepsOnHold+")")
@@ -83,32 +83,32 @@ func (l *Ledger) told(f Filter) (query string, args []any) {
 	if f.Alone {
 		where = append(where, "NOT "+hasSuccessor)
 	}
-	return toldRows + " WHERE " + strings.Join(where, " AND "), []any{stamp(l.Now()), f.Connection, f.State}
+	return reportedRows + " WHERE " + strings.Join(where, " AND "), []any{stamp(l.Now()), f.Connection, f.State}
 }
 
-// toldNow is the condition that the report v needs a person now: it is not postponed (o), and is
+// reportedNow is the condition that the report v needs a person now: it is not postponed (o), and is
 // not reported with another record.
-var toldNow = "o.until IS NULL AND NOT " + hasSuccessor
+var reportedNow = "o.until IS NULL AND NOT " + hasSuccessor
 
 // needsPerson is the query of the records that need a person at a time for a reason, or for any
 // reason if both are "".
 var needsPerson = "SELECT v.connection, v.source_id FROM " + tellings + ` v
 	LEFT JOIN put_off o ON o.connection = v.connection AND o.source_id = v.source_id AND o.reason = v.reason AND o.at >= v.since AND o.until > ?
-	WHERE (v.reason = ? OR ? = '') AND ` + toldNow
+	WHERE (v.reason = ? OR ? = '') AND ` + reportedNow
 
-// toldRow is a row of toldRows.
-type toldRow struct {
+// reportedRow is a row of reportedRows.
+type reportedRow struct {
 	AttentionRow
 	put PutOff
 }
 
-func (r *toldRow) dest() []any {
+func (r *reportedRow) dest() []any {
 	return []any{&r.Connection, &r.SourceID, &r.Reason, &r.Detail, &r.Since, &r.put.Until, &r.put.At, &r.put.By,
 		&r.put.Note}
 }
 
 // shown returns the row for the caller.
-func (r toldRow) shown() AttentionRow {
+func (r reportedRow) shown() AttentionRow {
 	if r.put.Until != "" {
 		r.PutOff = &r.put
 	}
@@ -135,8 +135,8 @@ func (tx *Tx) PutOff(id RecordID, reason connector.Reason, until time.Time, word
 	return true, nil
 }
 
-// TellNow revokes PutOff. It reports false where nothing was put off.
-func (tx *Tx) TellNow(id RecordID, reason connector.Reason, word Entry) (news bool, err error) {
+// RevokePutOff revokes PutOff. It reports false where nothing was put off.
+func (tx *Tx) RevokePutOff(id RecordID, reason connector.Reason, word Entry) (news bool, err error) {
 	n, err := tx.count("DELETE FROM put_off WHERE connection = ? AND source_id = ? AND reason = ? AND until > ?",
 		id.Connection, id.SourceID, reason, stamp(tx.now))
 	if err != nil || n == 0 {

@@ -72,7 +72,7 @@ func TestWhatIsPutOffIsToldWhenItsTimeHasComeOrTheReasonReturns(t *testing.T) {
 	expect("its time has come", 1, 0)
 	put()
 	d.do(func(tx *Tx) error {
-		news, err := tx.TellNow(who, connector.ReasonRejected, Entry{Actor: "ada", Action: "tell now"})
+		news, err := tx.RevokePutOff(who, connector.ReasonRejected, Entry{Actor: "ada", Action: "tell now"})
 		if !news {
 			t.Error("it was not put off")
 		}

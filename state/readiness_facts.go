@@ -30,7 +30,7 @@ type ReadinessFacts struct {
 	Contested bool // another record has its key
 
 	// what people are told, of the record, the link, the mandate, and a second customer
-	Told   [4]Told
+	Told   [4]Reported
 	PutOff map[connector.Reason]time.Time // the reasons that a person put off until later, and when; nil for none
 
 	Key       connector.Key
@@ -52,11 +52,11 @@ type ReadinessFacts struct {
 	Barred    *LetterStop // the stop of the first e-mail address, if in force; also nil if the ledger has no key
 }
 
-// ToldDuplicate is the place in ReadinessFacts.Told of a second customer in the billing service.
-const ToldDuplicate = 3
+// ReportedDuplicate is the place in ReadinessFacts.Told of a second customer in the billing service.
+const ReportedDuplicate = 3
 
 // Told is a reported reason, and since when.
-type Told struct {
+type Reported struct {
 	Reason connector.Reason // "" for none
 	Since  time.Time
 }
@@ -185,7 +185,7 @@ func (l *Ledger) besidesRecords(ctx context.Context) (add func(*ReadinessFacts),
 	if err != nil {
 		return nil, err
 	}
-	told, err := l.lettersTold(ctx)
+	told, err := l.journalOnlyLetters(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -199,13 +199,13 @@ func (l *Ledger) besidesRecords(ctx context.Context) (add func(*ReadinessFacts),
 	}
 	succeeded, err := l.succeeded(ctx)
 	return func(s *ReadinessFacts) {
-		s.PutOff, s.Succeeded, s.Told[ToldDuplicate] = later[s.RecordID], succeeded[s.RecordID], doubled[s.RecordID]
+		s.PutOff, s.Succeeded, s.Told[ReportedDuplicate] = later[s.RecordID], succeeded[s.RecordID], doubled[s.RecordID]
 		recipient := ""
 		if len(stops.addresses) > 0 { // a hash each is worth making only where one can be met
 			recipient = l.recipientOf(*s)
 		}
 		s.add(stops, recipient, acts)
-		l.addTold(s, told)
+		l.addJournalLetters(s, told)
 	}, err
 }
 
@@ -230,16 +230,16 @@ func (l *Ledger) ReadinessOf(ctx context.Context, id RecordID) (out *ReadinessFa
 		}
 	}
 	out.add(stops, recipient, acts)
-	told, err := l.lettersTold(ctx)
+	told, err := l.journalOnlyLetters(ctx)
 	if err != nil {
 		return nil, err
 	}
-	l.addTold(out, told)
+	l.addJournalLetters(out, told)
 	doubled, err := l.doubled(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	out.Told[ToldDuplicate] = doubled[id]
+	out.Told[ReportedDuplicate] = doubled[id]
 	later, err := l.putOffs(ctx, id)
 	if out.PutOff = later[id]; err != nil || !out.Left {
 		return out, err
@@ -249,8 +249,8 @@ func (l *Ledger) ReadinessOf(ctx context.Context, id RecordID) (out *ReadinessFa
 	return out, err
 }
 
-// addTold counts the letters about unsigned mandates known only from the journal.
-func (l *Ledger) addTold(s *ReadinessFacts, told map[string]ToldLetter) {
+// addJournalLetters counts the letters about unsigned mandates known only from the journal.
+func (l *Ledger) addJournalLetters(s *ReadinessFacts, told map[string]JournalLetter) {
 	for step := 0; step < LetterSteps && len(told) > 0 && s.Mandate.Status == connector.MandateCreated; step++ {
 		if t, is := told[l.LetterID(s.Mandate.ID, step)]; is {
 			s.Letters.add(t.At)

@@ -67,7 +67,7 @@ func (l *Ledger) EachReadinessUnordered(ctx context.Context, do func(ReadinessFa
 	if err != nil {
 		return err
 	}
-	told, err := l.lettersTold(ctx)
+	told, err := l.journalOnlyLetters(ctx)
 	if err != nil {
 		return err
 	}
@@ -101,8 +101,8 @@ func (l *Ledger) EachReadinessUnordered(ctx context.Context, do func(ReadinessFa
 				s.Mandate.ID = ""
 			}
 			s.Stop, s.Barred = stops.payers[s.RecordID], barred[s.RecordID]
-			s.PutOff, s.Succeeded, s.Told[ToldDuplicate] = later[s.RecordID], succeeded[s.RecordID], doubled[s.RecordID]
-			l.addTold(s, told)
+			s.PutOff, s.Succeeded, s.Told[ReportedDuplicate] = later[s.RecordID], succeeded[s.RecordID], doubled[s.RecordID]
+			l.addJournalLetters(s, told)
 			return do(*s)
 		})
 	})
@@ -185,8 +185,8 @@ func (m readSnapshot) labels(ctx context.Context, connection string, do func(Rec
 }
 
 // tells returns the reports on records, in the order of ReadinessFacts.Told, without second customers.
-func (m readSnapshot) findings(ctx context.Context) (map[RecordID]*[4]Told, error) {
-	out := map[RecordID]*[4]Told{}
+func (m readSnapshot) findings(ctx context.Context) (map[RecordID]*[4]Reported, error) {
+	out := map[RecordID]*[4]Reported{}
 	var id RecordID
 	var topic int
 	var reason string
@@ -195,7 +195,7 @@ func (m readSnapshot) findings(ctx context.Context) (map[RecordID]*[4]Told, erro
 		[]any{&id.Connection, &id.SourceID, &topic, &reason, &since}, func() (err error) {
 			told := out[id]
 			if told == nil {
-				told = new([4]Told)
+				told = new([4]Reported)
 				out[id] = told
 			}
 			told[topic].Reason = connector.Reason(reason)

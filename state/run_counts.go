@@ -8,8 +8,8 @@ import (
 	"payersync/connector/protocol"
 )
 
-// toldRecord is a record with a report.
-type toldRecord struct {
+// reportedRecord is a record with a report.
+type reportedRecord struct {
 	class, told protocol.Status // by its newest decision, and by what is told
 	missed      bool            // the last whole reading did not show it
 }
@@ -22,13 +22,13 @@ const (
 		CROSS JOIN source_records r ON r.connection = a.connection AND r.source_id = a.source_id WHERE a.connection = ?`
 )
 
-// toldStatus returns the connection's records with a report.
-func (tx *Tx) toldStatus(connection string) (map[string]toldRecord, error) {
-	out := map[string]toldRecord{}
+// reportedStatus returns the connection's records with a report.
+func (tx *Tx) reportedStatus(connection string) (map[string]reportedRecord, error) {
+	out := map[string]reportedRecord{}
 	err := tx.each(toldWithClass, []any{connection}, func(scan func(...any) error) error {
 		var id string
 		var reason connector.Reason
-		var t toldRecord
+		var t reportedRecord
 		if err := scan(&id, &reason, &t.class, &t.missed); err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func (tx *Tx) countRun(run int64, connection string, met *connector.IDs) (c Coun
 			c.Held += n
 		}
 	}
-	told, err := tx.toldStatus(connection)
+	told, err := tx.reportedStatus(connection)
 	if err != nil {
 		return c, again, err
 	}

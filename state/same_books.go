@@ -73,7 +73,7 @@ func (tx *Tx) endSameBooks(one, other, actor string) error {
 			if err := tx.exec("UPDATE create_stops SET finished_at = ?, finished_by = ? WHERE connection = ? AND cause = ? AND other = ?", stamp(tx.now), actor, s.Connection, s.Cause, s.Other); err != nil {
 				return err
 			}
-			if err := tx.retellLimits(s.Connection, s.Text(), booksDecided); err != nil {
+			if err := tx.replaceLimits(s.Connection, s.Text(), booksDecided); err != nil {
 				return err
 			}
 		}

@@ -206,22 +206,22 @@ func (l *Ledger) Attention(ctx context.Context, f Filter) ([]AttentionRow, error
 
 // EachAttention passes on the rows of Attention, one by one, until do returns an error.
 func (l *Ledger) EachAttention(ctx context.Context, f Filter, do func(AttentionRow) error) error {
-	query, args := l.told(f)
+	query, args := l.reportedQuery(f)
 	query += " ORDER BY since, connection, source_id"
 	if f.Limit > 0 {
 		query, args = query+limitTo, append(args, f.Limit)
 	}
-	return each(ctx, l, query, args, (*toldRow).dest, func(r toldRow) error { return do(r.shown()) })
+	return each(ctx, l, query, args, (*reportedRow).dest, func(r reportedRow) error { return do(r.shown()) })
 }
 
 // AttentionPage returns rows of Attention after a row, or the first for none.
 func (l *Ledger) AttentionPage(ctx context.Context, f Filter, after AttentionRow) ([]AttentionRow, error) {
-	told, args := l.told(f)
+	told, args := l.reportedQuery(f)
 	query := "SELECT * FROM (" + told +
 		") t WHERE (since, connection, source_id) > (?4, ?5, ?6) ORDER BY since, connection, source_id" + limitTo
 	out := []AttentionRow{}
-	err := each(ctx, l, query, append(args, after.Since, after.Connection, after.SourceID, f.Limit), (*toldRow).dest,
-		func(r toldRow) error {
+	err := each(ctx, l, query, append(args, after.Since, after.Connection, after.SourceID, f.Limit), (*reportedRow).dest,
+		func(r reportedRow) error {
 			out = append(out, r.shown())
 			return nil
 		})
@@ -413,8 +413,8 @@ func each[T any](ctx context.Context, l *Ledger, query string, args []any, dest 
 // AttentionOf returns what needs attention on one payer.
 func (l *Ledger) AttentionOf(ctx context.Context, connection, sourceID string) ([]AttentionRow, error) {
 	out := []AttentionRow{}
-	err := each(ctx, l, toldRows+" WHERE v.connection = ?2 AND v.source_id = ?3 ORDER BY v.since, v.reason",
-		[]any{stamp(l.Now()), connection, sourceID}, (*toldRow).dest,
-		func(r toldRow) error { out = append(out, r.shown()); return nil })
+	err := each(ctx, l, reportedRows+" WHERE v.connection = ?2 AND v.source_id = ?3 ORDER BY v.since, v.reason",
+		[]any{stamp(l.Now()), connection, sourceID}, (*reportedRow).dest,
+		func(r reportedRow) error { out = append(out, r.shown()); return nil })
 	return out, err
 }

@@ -22,9 +22,9 @@ const (
 // alarms sends alarms while serve runs.
 type alarms struct {
 	svc    *service
-	ended  chan struct{} // a job has ended
-	of     *installation // the teller's installation
-	teller *alarm.Teller // the same for all configurations: it remembers what no ledger could
+	ended  chan struct{}   // a job has ended
+	of     *installation   // the teller's installation
+	teller *alarm.Notifier // the same for all configurations: it remembers what no ledger could
 	done   func()
 	failed string // why the last look failed, as it was logged
 
@@ -127,7 +127,7 @@ func (t *alarms) kept(ctx context.Context, began time.Time) {
 
 // tell sends every way its new alarms.
 func (t *alarms) tell(ctx context.Context) {
-	err := t.teller.Tell(ctx)
+	err := t.teller.Notify(ctx)
 	switch {
 	case ctx.Err() != nil:
 	case err == nil || errors.Is(err, outbox.ErrBusy):
@@ -140,7 +140,7 @@ func (t *alarms) tell(ctx context.Context) {
 
 // follow applies another configuration to the teller.
 func (t *alarms) follow(now *installation) {
-	next, done := t.svc.teller(now.Config, now.Session)
+	next, done := t.svc.notifier(now.Config, now.Session)
 	from := t.from
 	if from.IsZero() {
 		from = t.svc.now()

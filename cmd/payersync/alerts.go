@@ -50,7 +50,7 @@ func (a *app) expected(s *session.Session) health.Expected {
 	return e
 }
 
-// toldRow is an alarm sent to a way about a condition.
+// reportedRow is an alarm sent to a way about a condition.
 type toldRow struct {
 	Way       string    `json:"way"`
 	NoticedAt time.Time `json:"noticed_at"`
@@ -152,7 +152,7 @@ side. If the way works, the next check also sends the messages that wait for it.
 		Example: "  payersync alerts test\n  payersync alerts test office",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withAlerts(cmd.Context(), func(t *alarm.Teller) error {
+			return a.withAlerts(cmd.Context(), func(t *alarm.Notifier) error {
 				if names := wayNames(t.Ways); len(args) == 1 && !slices.Contains(names, args[0]) {
 					return usage.Errorf("alerts.ways has no way %q%s; the configuration has %s", args[0], didYouMean(args[0], names),
 						strings.Join(names, ", "))
@@ -167,7 +167,7 @@ func wayNames(ways []alarm.Way) (names []string) {
 	return connector.Map(ways, func(w alarm.Way) string { return w.Name })
 }
 
-func (a *app) tryWays(ctx context.Context, t *alarm.Teller, only []string) error {
+func (a *app) tryWays(ctx context.Context, t *alarm.Notifier, only []string) error {
 	report := checkReport{app: a}
 	for _, w := range t.Ways {
 		if len(only) > 0 && w.Name != only[0] {
@@ -239,15 +239,15 @@ timers run sync and sweep without serve. Two processes never send the same alarm
 the ledger cannot be opened or written, each call reports it.`,
 		Example: "  payersync sync; payersync alerts send",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withAlerts(cmd.Context(), func(t *alarm.Teller) error { return a.sendAlerts(cmd.Context(), t) })
+			return a.withAlerts(cmd.Context(), func(t *alarm.Notifier) error { return a.sendAlerts(cmd.Context(), t) })
 		},
 	}
 }
 
-func (a *app) sendAlerts(ctx context.Context, t *alarm.Teller) error {
+func (a *app) sendAlerts(ctx context.Context, t *alarm.Notifier) error {
 	events := make(chan alarm.MessageEvent, 2*len(t.Ways)) // a waiting message and a new one
 	t.Report = func(e alarm.MessageEvent) { events <- e }
-	err := t.Tell(ctx)
+	err := t.Notify(ctx)
 	close(events)
 	failed, lines := false, 0
 	for e := range events {
@@ -294,7 +294,7 @@ func (a *app) printSent(e alarm.MessageEvent) error {
 
 // withAlerts opens the ledger and the channels of alarms. If the ledger cannot be opened, it sends an alarm,
 // because nobody may read the output of a timer.
-func (a *app) withAlerts(ctx context.Context, do func(*alarm.Teller) error) error {
+func (a *app) withAlerts(ctx context.Context, do func(*alarm.Notifier) error) error {
 	cfg, err := a.load()
 	if err != nil {
 		return err
@@ -302,26 +302,26 @@ func (a *app) withAlerts(ctx context.Context, do func(*alarm.Teller) error) erro
 	if len(cfg.Alerts.Ways) == 0 {
 		return usage.Errorf("nobody receives alarms: the configuration has no alerts.ways; add one, as in configs/payersync.example.yaml")
 	}
-	s, err := a.tellFound(session.Open(ctx, cfg, a.ledgerOptions()))
+	s, err := a.warnFound(session.Open(ctx, cfg, a.ledgerOptions()))
 	if err != nil {
 		if ctx.Err() != nil {
 			return err
 		}
-		t, done := a.teller(cfg, nil)
+		t, done := a.notifier(cfg, nil)
 		defer done()
-		return errors.Join(err, t.TellUnwritable(ctx, err))
+		return errors.Join(err, t.NotifyUnwritable(ctx, err))
 	}
 	defer s.Close()
-	t, done := a.teller(cfg, s)
+	t, done := a.notifier(cfg, s)
 	defer done()
 	return do(t)
 }
 
 // teller returns the configured sender of alarms; without a session it knows no ledger. The function gives up
 // its connections.
-func (a *app) teller(cfg *config.Config, s *session.Session) (*alarm.Teller, func()) {
+func (a *app) notifier(cfg *config.Config, s *session.Session) (*alarm.Notifier, func()) {
 	host, _ := os.Hostname() // messages do without one
-	t := &alarm.Teller{
+	t := &alarm.Notifier{
 		Now: a.now, Installation: cmp.Or(cfg.Alerts.Name, host), Account: cfg.AccountName,
 		Time: show.Time, Clean: session.NewMask(cfg.Secrets()), Command: stepCommand,
 	}

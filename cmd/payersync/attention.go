@@ -112,7 +112,7 @@ func (a *app) listAttention(ctx context.Context, s *session.Session, f state.Fil
 		}
 	}
 	attention, more := upTo(attention, limit)
-	defer a.tellMore(more, limit)
+	defer a.printMore(more, limit)
 	rows := connector.Map(attention,
 		func(r state.AttentionRow) attentionRow { return attentionRow{AttentionRow: r, PutOff: r.PutOff} })
 	if a.JSON() {

@@ -307,7 +307,7 @@ func (a *app) listClosed(ctx context.Context, s *session.Session, f state.Filter
 		return err
 	}
 	rows, more := upTo(rows, f.Limit)
-	defer a.tellMore(more, f.Limit)
+	defer a.printMore(more, f.Limit)
 	var records []state.RecordID
 	for _, r := range rows {
 		if r.Connection != "" && !a.JSON() { // JSON has no names

@@ -72,7 +72,7 @@ func (a *app) listAudit(ctx context.Context, s *session.Session, f auditFilter) 
 	if err == nil {
 		err = out.End()
 	}
-	a.tellMore(more, f.Limit)
+	a.printMore(more, f.Limit)
 	return err
 }
 

@@ -76,7 +76,7 @@ func (f *fleet) watchNodes(ctx context.Context) {
 		f.nodes = nodes
 		f.mu.Unlock()
 		if err == nil {
-			f.tellOfLost(nodes, lost)
+			f.logLostNodes(nodes, lost)
 		}
 		select {
 		case <-ctx.Done():
@@ -86,9 +86,9 @@ func (f *fleet) watchNodes(ctx context.Context) {
 	}
 }
 
-// tellOfLost logs each node lost since the last call, and each that is back or forgotten; lost holds the lost
+// logLostNodes logs each node lost since the last call, and each that is back or forgotten; lost holds the lost
 // ones so far.
-func (f *fleet) tellOfLost(nodes []queue.Node, lost map[string]queue.Node) {
+func (f *fleet) logLostNodes(nodes []queue.Node, lost map[string]queue.Node) {
 	now := map[string]queue.Node{}
 	for _, n := range nodes {
 		if n.State() != queue.Lost {

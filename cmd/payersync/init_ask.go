@@ -361,8 +361,8 @@ func (a *app) askOfShipped(ctx context.Context, f initFlags, files []firstFile) 
 	return chosen, err
 }
 
-// tellWhom says which payers are asked, and how to change that. It prints nothing if there was no question.
-func (a *app) tellWhom(chosen askChoice) {
+// printWhom says which payers are asked, and how to change that. It prints nothing if there was no question.
+func (a *app) printWhom(chosen askChoice) {
 	if chosen.sentence == "" {
 		return
 	}

@@ -355,7 +355,7 @@ func (a *app) initialise(ctx context.Context, f initFlags) error {
 	if err := writeSetup(dir, shipped); err != nil {
 		return err
 	}
-	return a.tellFirstSteps(dir, kind, names, whom)
+	return a.printFirstSteps(dir, kind, names, whom)
 }
 
 // mayWrite refuses to overwrite one of the files.
@@ -407,15 +407,15 @@ func folder(dir string) string {
 	return dir
 }
 
-func (a *app) tellFirstSteps(dir, kind string, names []string, whom askChoice) error {
+func (a *app) printFirstSteps(dir, kind string, names []string, whom askChoice) error {
 	slices.Sort(names)
 	if a.JSON() {
 		return show.JSON(a.Out, map[string]any{"folder": dir, "files": names, "asked": whom.sentence})
 	}
 	fmt.Fprintf(a.Out, "Wrote %s into %s\n", strings.Join(names, ", "), folder(dir))
-	a.tellWhom(whom)
+	a.printWhom(whom)
 	source, _ := firstSourceOf(kind)
-	a.tellProfile(source.profile)
+	a.printProfile(source.profile)
 	fmt.Fprintln(a.Out, "Keep payersync.key safe: without it the ledger cannot be read. Next:")
 	if source.next != "" {
 		fmt.Fprintf(a.Out, "  %s\n", source.next)

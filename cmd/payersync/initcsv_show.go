@@ -217,7 +217,7 @@ func (s *dataSetup) tell(t trial) error {
 	slices.Sort(names)
 	fmt.Fprintln(s.Out)
 	s.Hanging("", fmt.Sprintf("Wrote %s into %s", strings.Join(names, ", "), folder(s.dir)))
-	s.tellWhom(s.whom)
+	s.printWhom(s.whom)
 	s.Hanging("", "Keep payersync.key safe: without it the ledger cannot be read. Next:")
 	fmt.Fprintf(s.Out, "  payersync sandbox       in another terminal: the model, to try a run on\n")
 	fmt.Fprintf(s.Out, "  payersync backfill --config %s\n", filepath.Join(s.dir, configFile))

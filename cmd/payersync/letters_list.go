@@ -84,7 +84,7 @@ func (a *app) runLettersList(cmd *cobra.Command, in, connection string) error {
 		}
 		slices.Reverse(rows)
 		most := a.limitOf(cmd)
-		defer a.tellMore(most > 0 && len(rows) > most, most)
+		defer a.printMore(most > 0 && len(rows) > most, most)
 		if most > 0 && len(rows) > most {
 			rows = rows[:most]
 		}

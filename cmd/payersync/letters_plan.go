@@ -149,7 +149,7 @@ func (a *app) runLettersPlan(cmd *cobra.Command, connection string, all bool) er
 		if err != nil {
 			return err
 		}
-		defer a.tellMore(more, a.limitOf(cmd))
+		defer a.printMore(more, a.limitOf(cmd))
 		if a.JSON() {
 			out := show.NewList(a.Out)
 			out.Open(plan)

@@ -67,8 +67,8 @@ func untilDay(d letters.Day) string {
 	return " until " + d.String()
 }
 
-// toldOptOut says that the sender of the token gets no more letters.
-func (a *app) toldOptOut(said state.OptingOut) error {
+// printOptOut says that the sender of the token gets no more letters.
+func (a *app) printOptOut(said state.OptingOut) error {
 	if said.News {
 		a.Say("The recipient of the letter with this token gets no more of them. --undo with the record takes that back.")
 	} else {
@@ -149,7 +149,7 @@ func (a *app) runLettersStop(cmd *cobra.Command, args []string, until, note, con
 		if token := strings.TrimPrefix(args[0], "stop "); !undo {
 			said, err := s.Ledger.OptOut(cmd.Context(), token)
 			if err != nil || said.Known {
-				return errors.Join(err, a.toldOptOut(said))
+				return errors.Join(err, a.printOptOut(said))
 			}
 		}
 		id, address := state.RecordID{}, ""

@@ -64,15 +64,15 @@ func upTo[T any](rows []T, limit int) ([]T, bool) {
 	return rows[:limit], true
 }
 
-// tellMore says that a list goes on.
-func (a *app) tellMore(more bool, limit int) {
+// printMore says that a list goes on.
+func (a *app) printMore(more bool, limit int) {
 	if more {
 		a.Say("There are more: these are the first %d, and --limit 0 lists every one.", limit)
 	}
 }
 
-// tellNameless says why names are not there.
-func (a *app) tellNameless(s *session.Session, sealed bool, bare int) {
+// warnNameless says why names are not there.
+func (a *app) warnNameless(s *session.Session, sealed bool, bare int) {
 	switch {
 	case sealed:
 		a.Say("Names are omitted: they are sealed, and payersync cannot read the sealing key %s here.",
@@ -102,7 +102,7 @@ func (a *app) labelsOf(ctx context.Context, s *session.Session,
 			bare++
 		}
 	}
-	a.tellNameless(s, s.Ledger.Sealed(), bare)
+	a.warnNameless(s, s.Ledger.Sealed(), bare)
 	return known, nil
 }
 

@@ -24,8 +24,8 @@ func (a *app) printAlike(c state.Change, found []state.Lookalike) {
 	}
 }
 
-// tellApart stores a person's decision that two records of a connection are two payers.
-func (a *app) tellApart(ctx context.Context, connection, record, other string, d decision) error {
+// keepApart stores a person's decision that two records of a connection are two payers.
+func (a *app) keepApart(ctx context.Context, connection, record, other string, d decision) error {
 	s, err := a.openLedger(ctx)
 	if err != nil {
 		return err

@@ -113,7 +113,7 @@ func (a *app) withMandates(ctx context.Context, f state.Filter, links bool,
 			return do(some)
 		})
 	})
-	a.tellMore(cut, f.Limit)
+	a.printMore(cut, f.Limit)
 	return err
 }
 

@@ -92,7 +92,7 @@ func (a *app) handOver(ctx context.Context, s *session.Session, h admin.Handover
 	if err != nil {
 		return err
 	}
-	defer a.tellMore(file.More, h.Limit)
+	defer a.printMore(file.More, h.Limit)
 	if a.JSON() {
 		return file.Each(ctx, func(r admin.HandoverRow) error { return show.JSON(a.Out, r) })
 	}

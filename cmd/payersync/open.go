@@ -65,7 +65,7 @@ func (a *app) openLedger(ctx context.Context) (*session.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.tellFound(session.Open(ctx, cfg, a.ledgerOptions()))
+	return a.warnFound(session.Open(ctx, cfg, a.ledgerOptions()))
 }
 
 // openWithSecrets is openLedger for commands that use the configuration's secrets.
@@ -74,7 +74,7 @@ func (a *app) openWithSecrets(ctx context.Context) (*session.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.tellFound(session.Open(ctx, cfg, a.ledgerOptions()))
+	return a.warnFound(session.Open(ctx, cfg, a.ledgerOptions()))
 }
 
 // openReport is openLedger for output without sealed values: it needs no key, and writes nothing.
@@ -83,7 +83,7 @@ func (a *app) openReport(ctx context.Context) (*session.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.tellFound(a.openToLook(ctx, cfg))
+	return a.warnFound(a.openToLook(ctx, cfg))
 }
 
 // openToLook is openReport for a loaded configuration.
@@ -93,8 +93,8 @@ func (a *app) openToLook(ctx context.Context, cfg *config.Config) (*session.Sess
 	return session.Open(ctx, cfg, o)
 }
 
-// tellFound reports the findings about an opened ledger.
-func (a *app) tellFound(s *session.Session, err error) (*session.Session, error) {
+// warnFound reports the findings about an opened ledger.
+func (a *app) warnFound(s *session.Session, err error) (*session.Session, error) {
 	if err == nil && s.FoundText() != "" {
 		a.Say("Warning: %s", s.FoundText())
 	}
@@ -114,7 +114,7 @@ func (a *app) open(ctx context.Context) (*session.Session, error) {
 // openWhole is open for a loaded configuration. With note it updates the ledger's facts about its billing
 // account.
 func (a *app) openWhole(ctx context.Context, cfg *config.Config, note bool) (*session.Session, error) {
-	s, err := a.tellFound(session.Open(ctx, cfg, a.ledgerOptions()))
+	s, err := a.warnFound(session.Open(ctx, cfg, a.ledgerOptions()))
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ func (a *app) openAny(ctx context.Context) (*session.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := a.tellFound(session.Open(ctx, cfg, a.ledgerOptions()))
+	s, err := a.warnFound(session.Open(ctx, cfg, a.ledgerOptions()))
 	if err != nil {
 		return nil, err
 	}

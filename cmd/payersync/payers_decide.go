@@ -87,7 +87,7 @@ func (a *app) different(ctx context.Context, args []string, f differentFlags) er
 			return a.rejectOne(ctx, s, r, pair{args[0], args[1]}, f.decision)
 		})
 	case f.record != "":
-		return a.tellApart(ctx, f.connection, args[0], f.record, f.decision)
+		return a.keepApart(ctx, f.connection, args[0], f.record, f.decision)
 	case f.reason == "":
 		return usage.Errorf("unlinking a customer takes a reason: --reason 'it is their sister company'")
 	}

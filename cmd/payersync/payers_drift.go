@@ -57,7 +57,7 @@ func (a *app) runPayersDrift(cmd *cobra.Command, args []string, f state.Filter) 
 			return err
 		}
 		rows, more := upTo(rows, limit)
-		defer a.tellMore(more, limit)
+		defer a.printMore(more, limit)
 		var ids []state.RecordID
 		for _, r := range rows {
 			ids = append(ids, state.RecordID{Connection: r.Connection, SourceID: r.SourceID})

@@ -238,7 +238,7 @@ func (a *app) listPayers(ctx context.Context, s *session.Session, l payerListing
 	if err != nil {
 		return err
 	}
-	a.tellPage(ctx, s, last, l)
+	a.printPage(ctx, s, last, l)
 	return nil
 }
 
@@ -295,8 +295,8 @@ func (l payerListing) shownColumns(sealed bool) (columns []show.Column[payerRow]
 // firstToGo are the columns dropped on a narrow terminal, in order.
 var firstToGo = []string{"Customer", "Key", "Connection"}
 
-// tellPage describes the rows the list does not show.
-func (a *app) tellPage(ctx context.Context, s *session.Session, page admin.Page, l payerListing) {
+// printPage describes the rows the list does not show.
+func (a *app) printPage(ctx context.Context, s *session.Session, page admin.Page, l payerListing) {
 	switch {
 	case page.More && l.Text != "":
 		a.Say("There are more: these are the first %d. Narrow the search with another word, or list more with --limit.",
@@ -312,7 +312,7 @@ func (a *app) tellPage(ctx context.Context, s *session.Session, page admin.Page,
 		slices.ContainsFunc(l.columns,
 			func(name string) bool { return name == "name" || name == "email" || name == "language" })
 	if wantsNames {
-		a.tellNameless(s, page.Sealed, page.Bare)
+		a.warnNameless(s, page.Sealed, page.Bare)
 	}
 	if l.Payers && a.Output == "table" {
 		others := l.RecordFilter

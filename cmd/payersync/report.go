@@ -126,8 +126,8 @@ func (a *app) printReport(ctx context.Context, s *session.Session, r *reporting)
 	if err != nil {
 		return err
 	}
-	a.tellMore(r.more, r.limit)
-	a.tellNameless(s, whole.Sealed, whole.Bare)
+	a.printMore(r.more, r.limit)
+	a.warnNameless(s, whole.Sealed, whole.Bare)
 	return nil
 }
 

@@ -114,7 +114,7 @@ func connectionInForce(ctx context.Context, s *session.Session, c config.Connect
 		}
 	}
 	conn.Mapping = m
-	return conn, tellOfMapping(ctx, s, c, m, wrong)
+	return conn, logMapping(ctx, s, c, m, wrong)
 }
 
 // lastGood loads the version of the connection's last run.
@@ -127,8 +127,8 @@ func lastGood(ctx context.Context, s *session.Session, c config.Connection,
 	return session.ParseMapping("version "+v.Hash[:shortHash], []byte(v.Text), info, s.Config.Billing.Dialect.Dialect)
 }
 
-// tellOfMapping stores the mistake of a mapping file for the status, and logs it when it is news.
-func tellOfMapping(ctx context.Context, s *session.Session, c config.Connection, inForce *mapping.Mapping,
+// logMapping stores the mistake of a mapping file for the status, and logs it when it is news.
+func logMapping(ctx context.Context, s *session.Session, c config.Connection, inForce *mapping.Mapping,
 	wrong error) error {
 	problem := ""
 	if wrong != nil {
@@ -185,12 +185,12 @@ func sweepNow(ctx context.Context, s *session.Session) error {
 	for _, c := range silent {
 		s.Log.Warn(c.Text())
 	}
-	return errors.Join(err, tellOfSubscription(ctx, s))
+	return errors.Join(err, logSubscription(ctx, s))
 }
 
-// tellOfSubscription checks the webhook subscription. It logs a problem at every sweep, because nothing else
+// logSubscription checks the webhook subscription. It logs a problem at every sweep, because nothing else
 // would, and the recovery once.
-func tellOfSubscription(ctx context.Context, s *session.Session) error {
+func logSubscription(ctx context.Context, s *session.Session) error {
 	f, news, err := followSubscription(ctx, s)
 	switch {
 	case f.Problem != "":

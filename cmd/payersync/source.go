@@ -197,7 +197,7 @@ func (a *app) showProfile(p *httpsource.Profile) error {
 			"fields": p.Fields(), "traps": p.Traps(), "write_back": p.WriteFacts()})
 	}
 	fmt.Fprintf(a.Out, "%s (%s)\n", r.Title, r.Name)
-	a.tellProfile(p)
+	a.printProfile(p)
 	fmt.Fprintf(a.Out, "The list is read %s. Limits: %s.\n", r.Walk, r.Limits)
 	a.Hanging("", "Write-back: "+p.WriteFacts()+".")
 	for _, s := range p.Settings() {
@@ -214,8 +214,8 @@ func (a *app) showProfile(p *httpsource.Profile) error {
 	return nil
 }
 
-// tellProfile says what to register for a profile, what was proven of it, and what surprises people.
-func (a *app) tellProfile(p *httpsource.Profile) {
+// printProfile says what to register for a profile, what was proven of it, and what surprises people.
+func (a *app) printProfile(p *httpsource.Profile) {
 	if p == nil {
 		return
 	}

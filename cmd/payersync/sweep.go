@@ -46,7 +46,7 @@ them by itself. All connections share one service, so the names only have to exi
 				}
 			}))
 			progress.End()
-			a.tellForgotten(s.Config, err)
+			a.warnForgotten(s.Config, err)
 			if err != nil {
 				return err
 			}

@@ -244,12 +244,12 @@ func (a *app) runOne(ctx context.Context, s *session.Session, conn syncer.Connec
 		o.Progress = progress.Show
 	}
 	res, err := s.Syncer.Run(ctx, conn, o)
-	a.tellForgotten(s.Config, cmp.Or(err, res.Err))
+	a.warnForgotten(s.Config, cmp.Or(err, res.Err))
 	return res, err
 }
 
-// tellForgotten explains a restarted sandbox without the ledger's customers.
-func (a *app) tellForgotten(cfg *config.Config, err error) {
+// warnForgotten explains a restarted sandbox without the ledger's customers.
+func (a *app) warnForgotten(cfg *config.Config, err error) {
 	var short *reconcile.ShortListError
 	if cfg.Node == nil && cfg.Billing.Profile == "sandbox" && errors.As(err, &short) && short.Listed == 0 {
 		a.Say("The sandbox forgets everything when it stops. To begin anew with it: rm %s*", cfg.Ledger.Path)

@@ -179,8 +179,8 @@ func (a *app) webhooksListCmd() *cobra.Command {
 				return err
 			}
 			deliveries, more := upTo(deliveries, limit)
-			defer a.tellRefused(refused)
-			defer a.tellMore(more, limit)
+			defer a.printRefused(refused)
+			defer a.printMore(more, limit)
 			type row = state.InboxRow
 			list := show.Listing[row]{Columns: []show.Column[row]{
 				show.StoredMoment("received_at", "Received", func(d row) string { return d.ReceivedAt }),
@@ -202,8 +202,8 @@ func (a *app) webhooksListCmd() *cobra.Command {
 // refusedSince is the beginning of the period for counting refused requests.
 func (a *app) refusedSince() time.Time { return a.now().AddDate(0, 0, -admin.RefusalsShown) }
 
-// tellRefused says below the deliveries how many requests did not become one.
-func (a *app) tellRefused(refused []state.Refusals) {
+// printRefused says below the deliveries how many requests did not become one.
+func (a *app) printRefused(refused []state.Refusals) {
 	n := 0
 	for _, r := range refused {
 		n += r.Count

@@ -187,11 +187,11 @@ func (a *Attention) Later(ctx context.Context, r connector.Reason, ids []state.R
 	return until, n, err
 }
 
-// TellNow shows postponed records again, and returns their number.
+// RevokePutOff shows postponed records again, and returns their number.
 func (a *Attention) TellNow(ctx context.Context, r connector.Reason, ids []state.RecordID, by syncer.Operator) (int,
 	error) {
 	return a.each(ctx, ids, func(tx *state.Tx, id state.RecordID) (bool, error) {
-		return tx.TellNow(id, r, entryOf(by, "tell now", id, r))
+		return tx.RevokePutOff(id, r, entryOf(by, "tell now", id, r))
 	})
 }
 

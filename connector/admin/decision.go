@@ -216,7 +216,7 @@ func (a *Attention) proposeApart(_ context.Context, p *Proposal) error {
 	record, other := p.Record, p.Other.SourceID
 	p.perform = func(ctx context.Context, by syncer.Operator, out *ActResult) error {
 		return a.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-			if out.News, err = tx.TellApart(record.Connection, record.SourceID, other); err != nil || !out.News {
+			if out.News, err = tx.KeepApart(record.Connection, record.SourceID, other); err != nil || !out.News {
 				return err
 			}
 			return tx.Audit(state.Entry{Actor: by.Name, Action: "reject match", Subject: record.Connection + "/" +

@@ -67,8 +67,8 @@ type MessageEvent struct {
 	Next    time.Time // when it is tried again
 }
 
-// Teller sends alarms. Its fields are set before its first use; it is used by one goroutine at a time.
-type Teller struct {
+// Notifier sends alarms. Its fields are set before its first use; it is used by one goroutine at a time.
+type Notifier struct {
 	Ledger       *state.Ledger
 	Now          func() time.Time // the clock; the ledger's if there is one
 	Look         func(context.Context) ([]health.Condition, error)
@@ -86,7 +86,7 @@ type Teller struct {
 }
 
 // Remember adopts another teller's facts that could not be written to the ledger.
-func (t *Teller) Remember(before *Teller) {
+func (t *Notifier) Remember(before *Notifier) {
 	if before != nil {
 		t.taken, t.unwritten, t.outages = before.taken, before.unwritten, before.outages
 	}
@@ -97,12 +97,12 @@ const keptFor = 400 * 24 * time.Hour
 
 // Tell examines the conditions once, and sends every way its news. Its error is the obstacle to this; Report gets the
 // failures of single ways. It fails with outbox.ErrBusy while another process is sending.
-func (t *Teller) Tell(ctx context.Context) error {
-	return outbox.Locked(t.Ledger, state.MessageAlarm, func() error { return t.tell(ctx) })
+func (t *Notifier) Notify(ctx context.Context) error {
+	return outbox.Locked(t.Ledger, state.MessageAlarm, func() error { return t.notify(ctx) })
 }
 
 // NextLook returns the time of the next try of a refused message; the zero time if none waits.
-func (t *Teller) NextLook(ctx context.Context) (next time.Time, err error) {
+func (t *Notifier) NextLook(ctx context.Context) (next time.Time, err error) {
 	last, err := t.Ledger.LastMessages(ctx)
 	for _, m := range last {
 		if m.SentAt.IsZero() && (next.IsZero() || m.NextAttempt.Before(next)) {
@@ -112,14 +112,14 @@ func (t *Teller) NextLook(ctx context.Context) (next time.Time, err error) {
 	return next, err
 }
 
-func (t *Teller) tell(ctx context.Context) error {
+func (t *Notifier) notify(ctx context.Context) error {
 	t.taken = cmp.Or(t.taken, &sync.Map{})
 	found, err := t.look(ctx)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		return errors.Join(err, t.TellUnwritable(ctx, err))
+		return errors.Join(err, t.NotifyUnwritable(ctx, err))
 	}
 	if err := t.recover(ctx); err != nil {
 		return err
@@ -128,12 +128,12 @@ func (t *Teller) tell(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return t.each(func(w Way) error { return t.tellWay(ctx, w, open, found) })
+	return t.each(func(w Way) error { return t.notifyWay(ctx, w, open, found) })
 }
 
 // look returns the conditions, if the ledger can be written and read. Another process may lock it for a while, so look
 // tries twice.
-func (t *Teller) look(ctx context.Context) ([]health.Condition, error) {
+func (t *Notifier) look(ctx context.Context) ([]health.Condition, error) {
 	err := t.Ledger.Ping(ctx)
 	if err != nil && ctx.Err() == nil {
 		err = t.Ledger.Ping(ctx)
@@ -145,7 +145,7 @@ func (t *Teller) look(ctx context.Context) ([]health.Condition, error) {
 }
 
 // each calls do for all ways at once, so none waits for another.
-func (t *Teller) each(do func(Way) error) error {
+func (t *Notifier) each(do func(Way) error) error {
 	errs := make([]error, len(t.Ways))
 	var wg sync.WaitGroup
 	for i, w := range t.Ways {
@@ -169,7 +169,7 @@ func nameOf(a state.Alarm) state.AlarmName {
 }
 
 // notice stores the conditions started and ended since the last look, in one commit, and returns the open alarms.
-func (t *Teller) notice(ctx context.Context, found []health.Condition) ([]state.Alarm, error) {
+func (t *Notifier) notice(ctx context.Context, found []health.Condition) ([]state.Alarm, error) {
 	open, err := t.Ledger.OpenAlarms(ctx)
 	if err != nil {
 		return nil, err
@@ -231,8 +231,8 @@ type item struct {
 	over  bool
 }
 
-// tellWay sends a way's waiting message, if its time has come, and then the news.
-func (t *Teller) tellWay(ctx context.Context, w Way, open []state.Alarm, found []health.Condition) error {
+// notifyWay sends a way's waiting message, if its time has come, and then the news.
+func (t *Notifier) notifyWay(ctx context.Context, w Way, open []state.Alarm, found []health.Condition) error {
 	waiting, err := t.Ledger.WaitingMessage(ctx, w.Name)
 	if err != nil {
 		return err
@@ -251,7 +251,7 @@ func (t *Teller) tellWay(ctx context.Context, w Way, open []state.Alarm, found [
 }
 
 // again sends a waiting message once more, and reports whether it was accepted.
-func (t *Teller) again(ctx context.Context, w Way, m state.AlarmMessage) (sent bool, err error) {
+func (t *Notifier) again(ctx context.Context, w Way, m state.AlarmMessage) (sent bool, err error) {
 	if _, was := t.taken.Load(m.ID); was {
 		if err = t.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.MessageSent(m.ID) }); err == nil {
 			t.taken.Delete(m.ID)
@@ -279,7 +279,7 @@ func factsOf(m state.AlarmMessage) outbox.Message {
 }
 
 // first freezes a message about these items, and sends it.
-func (t *Teller) first(ctx context.Context, w Way, items []item) error {
+func (t *Notifier) first(ctx context.Context, w Way, items []item) error {
 	m, err := t.compose(ctx, w, items)
 	if err != nil {
 		return err
@@ -289,9 +289,9 @@ func (t *Teller) first(ctx context.Context, w Way, items []item) error {
 		return fmt.Errorf("write a message: %w", err)
 	}
 	e := MessageEvent{Way: w.Name, Message: m.ID}
-	tellings := make([]state.Telling, len(items))
+	tellings := make([]state.AlarmNotice, len(items))
 	for i, it := range items {
-		tellings[i] = state.Telling{Alarm: it.alarm.ID, Text: it.alarm.Text, Over: it.over}
+		tellings[i] = state.AlarmNotice{Alarm: it.alarm.ID, Text: it.alarm.Text, Over: it.over}
 		if it.holds != nil {
 			tellings[i].Text = it.holds.Sentence
 		}
@@ -309,7 +309,7 @@ func (t *Teller) first(ctx context.Context, w Way, items []item) error {
 }
 
 // send sends a frozen message, and notes the outcome. begin notes the attempt.
-func (t *Teller) send(ctx context.Context, w Way, m state.AlarmMessage, facts outbox.Message, e MessageEvent,
+func (t *Notifier) send(ctx context.Context, w Way, m state.AlarmMessage, facts outbox.Message, e MessageEvent,
 	begin func(*state.Tx) error) (sent bool, err error) {
 	o, err := outbox.Attempt{
 		Begin: func(tx *state.Tx) (bool, error) { return true, begin(tx) },
@@ -335,7 +335,7 @@ func (t *Teller) send(ctx context.Context, w Way, m state.AlarmMessage, facts ou
 	return sent, err
 }
 
-func (t *Teller) report(e MessageEvent) {
+func (t *Notifier) report(e MessageEvent) {
 	if t.Report != nil {
 		t.Report(e)
 	}
@@ -362,7 +362,7 @@ func due(w Way, open []state.Alarm, found []health.Condition) (items []item) {
 
 // Try sends a test message over a way, and returns the receiver's answer. After a success, the way's waiting messages
 // are due at once.
-func (t *Teller) Try(ctx context.Context, w Way) (answer string, err error) {
+func (t *Notifier) Try(ctx context.Context, w Way) (answer string, err error) {
 	m := Message{ID: rand.Text(), Kind: KindTest, At: t.Now(), Installation: t.Installation}
 	m.when = t.Time
 	body, err := w.Sender.Freeze(m)
@@ -384,9 +384,9 @@ type unwritten struct {
 	noticed time.Time
 }
 
-// TellUnwritable reports an unwritable ledger, or one impossible to open: then Ledger is nil. It cannot be noted in the
+// NotifyUnwritable reports an unwritable ledger, or one impossible to open: then Ledger is nil. It cannot be noted in the
 // ledger, so each process reports it once for each way while it lasts.
-func (t *Teller) TellUnwritable(ctx context.Context, cause error) error {
+func (t *Notifier) NotifyUnwritable(ctx context.Context, cause error) error {
 	if t.unwritten == nil {
 		t.unwritten = map[string]*unwritten{}
 	}
@@ -439,7 +439,7 @@ func Unwritable(cause error) health.Condition {
 }
 
 // recover notes the reports sent while the ledger could not be written, so their end is reported as usual.
-func (t *Teller) recover(ctx context.Context) error {
+func (t *Notifier) recover(ctx context.Context) error {
 	if len(t.unwritten) == 0 {
 		return nil
 	}

@@ -31,7 +31,7 @@ type desk struct {
 	t      *testing.T
 	files  state.Options
 	ledger *state.Ledger
-	teller *Teller
+	teller *Notifier
 	holds  []health.Condition
 
 	mu     sync.Mutex
@@ -72,7 +72,7 @@ func (d *desk) start(ways ...Way) {
 	}
 	l := d.ledger
 	d.t.Cleanup(func() { _ = l.Close() })
-	d.teller = &Teller{
+	d.teller = &Notifier{
 		Ledger: d.ledger, Now: d.now, Ways: ways, Installation: "test",
 		Look: func(context.Context) ([]health.Condition, error) { return slices.Clone(d.holds), nil },
 		Time: func(at time.Time) string { return at.UTC().Format("2006-01-02 15:04 MST") },
@@ -106,7 +106,7 @@ func (d *desk) commits(f func(done bool) error) {
 
 func (d *desk) tell() {
 	d.t.Helper()
-	if err := d.teller.Tell(d.t.Context()); err != nil {
+	if err := d.teller.Notify(d.t.Context()); err != nil {
 		d.t.Fatal(err)
 	}
 }

@@ -60,7 +60,7 @@ type AffectedRecord struct {
 }
 
 // compose writes a message to one way.
-func (t *Teller) compose(ctx context.Context, w Way, items []item) (Message, error) {
+func (t *Notifier) compose(ctx context.Context, w Way, items []item) (Message, error) {
 	m := Message{ID: rand.Text(), Kind: KindAlarms, At: t.Ledger.Now(), Installation: t.Installation, when: t.Time,
 		account: t.Account, list: t.list()}
 	var names map[state.RecordID]connector.Label
@@ -87,7 +87,7 @@ func (t *Teller) compose(ctx context.Context, w Way, items []item) (Message, err
 }
 
 // list returns the command that lists the current alarms; "" if nobody says how it is written.
-func (t *Teller) list() string {
+func (t *Notifier) list() string {
 	if t.Command == nil {
 		return ""
 	}
@@ -95,7 +95,7 @@ func (t *Teller) list() string {
 }
 
 // told returns a condition in the form for a way.
-func (t *Teller) told(w Way, it item, names map[state.RecordID]connector.Label) Told {
+func (t *Notifier) told(w Way, it item, names map[state.RecordID]connector.Label) Told {
 	clean := func(s string) string {
 		return connector.NameAccount(connector.OneLine(t.Clean(s, w.Names)), t.Account)
 	}

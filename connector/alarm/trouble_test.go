@@ -54,7 +54,7 @@ func TestAProcessThatDiesWhileItTellsLosesNothing(t *testing.T) {
 			}
 			return nil
 		})
-		err := d.teller.Tell(t.Context())
+		err := d.teller.Notify(t.Context())
 		d.commits(nil)
 		if err == nil {
 			if dies < 4 {
@@ -118,13 +118,13 @@ func TestTwoProcessesNeverBothTell(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer second.Close()
-	other := &Teller{Ledger: second, Now: d.now, Look: d.teller.Look, Ways: d.teller.Ways, Installation: "test",
+	other := &Notifier{Ledger: second, Now: d.now, Look: d.teller.Look, Ways: d.teller.Ways, Installation: "test",
 		Time: d.teller.Time, Clean: d.teller.Clean}
 	var both sync.WaitGroup
-	for _, teller := range []*Teller{d.teller, other} {
+	for _, teller := range []*Notifier{d.teller, other} {
 		both.Go(func() {
 			for range 10 {
-				if err := teller.Tell(t.Context()); err != nil && !errors.Is(err, outbox.ErrBusy) {
+				if err := teller.Notify(t.Context()); err != nil && !errors.Is(err, outbox.ErrBusy) {
 					t.Error(err)
 				}
 			}
@@ -143,7 +143,7 @@ func TestALedgerThatCannotBeWrittenIsToldAllTheSame(t *testing.T) {
 	look := func() {
 		t.Helper()
 		d.pass(time.Minute)
-		if err := d.teller.Tell(t.Context()); !errors.Is(err, full) {
+		if err := d.teller.Notify(t.Context()); !errors.Is(err, full) {
 			t.Fatalf("Tell says %v", err)
 		}
 	}
@@ -198,7 +198,7 @@ func TestWhatWasTakenAndNotNotedIsNotSentTwice(t *testing.T) {
 		}
 		return nil
 	})
-	if err := d.teller.Tell(t.Context()); err == nil {
+	if err := d.teller.Notify(t.Context()); err == nil {
 		t.Fatal("nothing kept it from noting that the mail was taken")
 	}
 	d.minutes(5)

@@ -224,7 +224,7 @@ func (d *Desk) goOn(ctx context.Context, by state.Entry) (learnt int, err error)
 		return 0, err
 	}
 	if err := d.Ledger.Do(ctx, func(tx *state.Tx) error {
-		if err := connector.Each(told, tx.NoteTold); err != nil {
+		if err := connector.Each(told, tx.SaveJournalLetter); err != nil {
 			return err
 		}
 		for _, w := range words {
@@ -265,7 +265,7 @@ func (d *Desk) unheard(ctx context.Context, j *journal) ([]state.AddressWord, er
 
 // unknownIn returns the journal lines unknown to the ledger. A line has the time of its letter, and the ledger has the
 // time of the last letter.
-func (h *history) unknownIn(j *journal) (out []state.ToldLetter) {
+func (h *history) unknownIn(j *journal) (out []state.JournalLetter) {
 	if j == nil {
 		return nil
 	}
@@ -273,13 +273,13 @@ func (h *history) unknownIn(j *journal) (out []state.ToldLetter) {
 	for _, l := range h.sent {
 		last[l.MessageID] = l.SendingAt
 	}
-	told := make(map[state.ToldLetter]bool, len(h.toldAll))
+	told := make(map[state.JournalLetter]bool, len(h.toldAll))
 	for _, t := range h.toldAll {
-		told[state.ToldLetter{MessageID: t.MessageID, At: t.At.UTC()}] = true
+		told[state.JournalLetter{MessageID: t.MessageID, At: t.At.UTC()}] = true
 	}
 	for _, t := range j.lines {
 		if at, known := last[t.MessageID]; (!known || t.At.After(at)) &&
-			!told[state.ToldLetter{MessageID: t.MessageID, At: t.At.UTC()}] {
+			!told[state.JournalLetter{MessageID: t.MessageID, At: t.At.UTC()}] {
 			out = append(out, t)
 		}
 	}
@@ -288,17 +288,17 @@ func (h *history) unknownIn(j *journal) (out []state.ToldLetter) {
 
 // missingIn returns lines for letters known to the ledger as sent, or just learnt, and missing in the journal
 // does not say.
-func (h *history) missingIn(j *journal, learnt []state.ToldLetter) (out []state.ToldLetter) {
+func (h *history) missingIn(j *journal, learnt []state.JournalLetter) (out []state.JournalLetter) {
 	lines := map[string]int{}
 	for _, t := range j.lines {
 		lines[t.MessageID]++
 	}
 	for _, l := range h.sent {
 		if lines[l.MessageID] == 0 {
-			out = append(out, state.ToldLetter{MessageID: l.MessageID, Recipient: l.Recipient, At: l.SendingAt})
+			out = append(out, state.JournalLetter{MessageID: l.MessageID, Recipient: l.Recipient, At: l.SendingAt})
 		}
 	}
 	out = append(out, connector.Filter(slices.Concat(h.toldAll, learnt),
-		func(t state.ToldLetter) bool { return lines[t.MessageID] == 0 })...)
+		func(t state.JournalLetter) bool { return lines[t.MessageID] == 0 })...)
 	return out
 }

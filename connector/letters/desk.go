@@ -188,9 +188,9 @@ func (d *Desk) note(ctx context.Context, p *Plan) error {
 
 // keepWords adds decisions about addresses to the journal.
 func (d *Desk) keepWords(p *Plan) error {
-	var lines []state.ToldLetter
+	var lines []state.JournalLetter
 	for _, w := range lacking(p.words, p.journal.words) {
-		lines = append(lines, state.ToldLetter{MessageID: w.Why, Recipient: w.Recipient, At: d.Ledger.Now()})
+		lines = append(lines, state.JournalLetter{MessageID: w.Why, Recipient: w.Recipient, At: d.Ledger.Now()})
 	}
 	if len(lines) == 0 {
 		return nil
@@ -344,7 +344,7 @@ func (d *Desk) send(ctx context.Context, p *Plan, x Next) (LetterEvent, error) {
 			if body = message; !whole || string(sealed) != to {
 				return errors.New("the frozen letter is to somebody else")
 			}
-			err := p.journal.append(state.ToldLetter{MessageID: e.MessageID, Recipient: x.Recipient, At: began})
+			err := p.journal.append(state.JournalLetter{MessageID: e.MessageID, Recipient: x.Recipient, At: began})
 			return connector.Wrap(err, "the journal could not be written")
 		},
 		Send: func(ctx context.Context) (string, error) {

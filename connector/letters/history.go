@@ -16,8 +16,8 @@ type history struct {
 	last      map[state.RecordID]Day           // by payer
 	lastThere map[string]Day                   // by recipient
 	mandates  map[state.RecordID][]string      // with letters sent
-	told      map[string]state.ToldLetter      // by message, known only from the journal
-	toldAll   []state.ToldLetter
+	told      map[string]state.JournalLetter   // by message, known only from the journal
+	toldAll   []state.JournalLetter
 	sent      []*state.Letter
 	today     int // sent today
 }
@@ -43,7 +43,7 @@ func (h *history) there(recipient string, on Day) {
 
 func (d *Desk) history(ctx context.Context, p *Plan) (*history, error) {
 	h := &history{letters: map[string]map[int]*state.Letter{}, first: map[string]Day{}, last: map[state.RecordID]Day{},
-		lastThere: map[string]Day{}, mandates: map[state.RecordID][]string{}, told: map[string]state.ToldLetter{}}
+		lastThere: map[string]Day{}, mandates: map[state.RecordID][]string{}, told: map[string]state.JournalLetter{}}
 	err := d.Ledger.EachLetter(ctx, "", func(l state.Letter) error {
 		if h.letters[l.MandateID] == nil {
 			h.letters[l.MandateID] = map[int]*state.Letter{}
@@ -76,7 +76,7 @@ func (d *Desk) history(ctx context.Context, p *Plan) (*history, error) {
 		}
 		h.reached(o.MandateID, o.RecordID, on)
 	}
-	told, err := d.Ledger.ToldLetters(ctx)
+	told, err := d.Ledger.JournalLetters(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (d *Desk) history(ctx context.Context, p *Plan) (*history, error) {
 
 // lacksIn reports whether a journal lacks a letter noted in the ledger as sent.
 func (h *history) lacksIn(j *journal, at time.Time) bool {
-	lines := connector.Set(connector.Map(j.lines, func(t state.ToldLetter) string { return t.MessageID }))
+	lines := connector.Set(connector.Map(j.lines, func(t state.JournalLetter) string { return t.MessageID }))
 	return slices.ContainsFunc(h.sent, func(l *state.Letter) bool {
 		return (l.State == state.MessageSent || l.State == state.MessageRefused) && !lines[l.MessageID] &&
 			l.SendingAt.After(at.Add(-journalHolds))

@@ -32,7 +32,7 @@ import (
 type journal struct {
 	place
 	id    string
-	lines []state.ToldLetter
+	lines []state.JournalLetter
 	words []state.AddressWord
 	file  os.FileInfo
 }
@@ -108,13 +108,13 @@ func (j *journal) parse(text, ledger string) error {
 	}
 }
 
-func parseLine(line string) (t state.ToldLetter, ok bool) {
+func parseLine(line string) (t state.JournalLetter, ok bool) {
 	words := strings.Fields(line)
 	if len(words) != 3 {
 		return t, false
 	}
 	at, err := time.Parse(journalTime, words[0])
-	return state.ToldLetter{MessageID: words[1], Recipient: words[2], At: at}, err == nil
+	return state.JournalLetter{MessageID: words[1], Recipient: words[2], At: at}, err == nil
 }
 
 // beginJournal creates a journal for a ledger, or completes one cut off at its creation.
@@ -146,7 +146,7 @@ func beginJournal(p place, ledger string) (*journal, error) {
 }
 
 // append adds lines, and returns once they are on disk. It fails if the file differs from the one read.
-func (j *journal) append(lines ...state.ToldLetter) (err error) {
+func (j *journal) append(lines ...state.JournalLetter) (err error) {
 	f, err := j.open(os.O_RDWR | os.O_APPEND)
 	if err != nil {
 		return err

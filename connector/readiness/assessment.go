@@ -226,11 +226,11 @@ func Of(f state.ReadinessFacts, now time.Time) Assessment {
 
 // hasSecond reports whether the payer has a second customer in the billing service, on which a person has yet
 // to decide. It may have a mandate there, so the payer is not asked to sign another one.
-func hasSecond(f state.ReadinessFacts) bool { return f.Told[state.ToldDuplicate].Reason != "" }
+func hasSecond(f state.ReadinessFacts) bool { return f.Told[state.ReportedDuplicate].Reason != "" }
 
 // noteSecond adds a note about a second customer if another finding comes first.
 func (s Assessment) noteSecond(f state.ReadinessFacts) Assessment {
-	r := f.Told[state.ToldDuplicate].Reason
+	r := f.Told[state.ReportedDuplicate].Reason
 	if hasSecond(f) && !waits(f, r) && s.Reason != r && !strings.Contains(s.Note, r.Sentence()) {
 		s.Note = strings.TrimSpace(s.Note + " " + r.Sentence())
 	}

@@ -37,7 +37,7 @@ func waiting() state.ReadinessFacts {
 }
 
 func told(topic int, r connector.Reason) func(*state.ReadinessFacts) {
-	return func(f *state.ReadinessFacts) { f.Told[topic] = state.Told{Reason: r, Since: ago(3)} }
+	return func(f *state.ReadinessFacts) { f.Told[topic] = state.Reported{Reason: r, Since: ago(3)} }
 }
 
 func status(s connector.MandateStatus, days float64) func(*state.ReadinessFacts) {
@@ -138,10 +138,10 @@ func TestEachRecordIsInTheClassThatFitsFirst(t *testing.T) {
 		{"its record cannot be sent as it is", waiting,
 			changes{told(0, connector.ReasonNameMissing), func(f *state.ReadinessFacts) { f.Decision = state.Held }}, "D",
 			readiness.Stopped, readiness.Books, 5, "no name"},
-		{"its payer has a second customer", waiting, changes{told(state.ToldDuplicate, connector.ReasonDuplicateCustomer)},
+		{"its payer has a second customer", waiting, changes{told(state.ReportedDuplicate, connector.ReasonDuplicateCustomer)},
 			"D", readiness.Stopped, readiness.You, 5, "a second customer"},
 		{"it has a second customer, and can be debited", active,
-			changes{told(state.ToldDuplicate, connector.ReasonDuplicateCustomer)}, "A", "", readiness.You, 40, "Can be debited"},
+			changes{told(state.ReportedDuplicate, connector.ReasonDuplicateCustomer)}, "A", "", readiness.You, 40, "Can be debited"},
 		{"its customer is not in order", waiting, changes{func(f *state.ReadinessFacts) { f.InOrder = false }}, "D",
 			readiness.Stopped, readiness.Nobody, 5, "not confirmed"},
 		{"no link", waiting, changes{func(f *state.ReadinessFacts) { f.Mandate.HasLink = false }}, "D", readiness.LinkLost,
@@ -282,8 +282,8 @@ func drawn(t *rapid.T) state.ReadinessFacts {
 		reasons = append(reasons, r)
 	}
 	slices.Sort(reasons)
-	why := func(name string) state.Told {
-		return state.Told{Reason: rapid.SampledFrom(reasons).Draw(t, name), Since: at(name + " since")}
+	why := func(name string) state.Reported {
+		return state.Reported{Reason: rapid.SampledFrom(reasons).Draw(t, name), Since: at(name + " since")}
 	}
 	stop := func(name string) *state.LetterStop {
 		return rapid.SampledFrom([]*state.LetterStop{nil, nil, {Why: "person"}, {Why: "opted_out"}, {Why: "bounced"}}).Draw(t,
@@ -295,7 +295,7 @@ func drawn(t *rapid.T) state.ReadinessFacts {
 		Decision:  rapid.SampledFrom([]state.Verdict{"", state.Included, state.Held, state.Excluded}).Draw(t, "decision"),
 		ChangedAt: at("changed"), Left: flag("left"), GivenUp: flag("given up"), Stays: flag("stays"), LetBe: flag("let be"),
 		Unlinking: flag("unlinking"), Contested: flag("contested"),
-		Told: [4]state.Told{why("record"), why("link"), why("mandate"), why("second customer")},
+		Told: [4]state.Reported{why("record"), why("link"), why("mandate"), why("second customer")},
 		LinkState: rapid.SampledFrom([]connector.LinkState{"", connector.LinkNew, connector.LinkCreating,
 			connector.LinkLinked, connector.LinkLinked, connector.LinkMissing, connector.LinkConflict,
 			connector.LinkHeld}).Draw(t, "link"),

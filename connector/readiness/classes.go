@@ -59,23 +59,23 @@ var conflicts = map[connector.Reason]bool{
 }
 
 // conflictOf returns a record's conflict. A conflict of its customer comes before one of the record itself.
-func conflictOf(f state.ReadinessFacts) state.Told {
-	for _, told := range []state.Told{f.Told[1], f.Told[0]} {
+func conflictOf(f state.ReadinessFacts) state.Reported {
+	for _, told := range []state.Reported{f.Told[1], f.Told[0]} {
 		if conflicts[told.Reason] {
 			return told
 		}
 	}
 	switch {
 	case f.BillingID != "" && (f.Missing || f.LinkState == connector.LinkMissing):
-		return state.Told{Reason: connector.ReasonCustomerMissing}
+		return state.Reported{Reason: connector.ReasonCustomerMissing}
 	case f.Unlinking:
-		return state.Told{Reason: connector.ReasonUnlinked}
+		return state.Reported{Reason: connector.ReasonUnlinked}
 	case f.Contested:
-		return state.Told{Reason: connector.ReasonKeyShared}
+		return state.Reported{Reason: connector.ReasonKeyShared}
 	case f.LinkState == connector.LinkConflict:
-		return state.Told{Reason: connector.ReasonOtherKey}
+		return state.Reported{Reason: connector.ReasonOtherKey}
 	}
-	return state.Told{}
+	return state.Reported{}
 }
 
 // leaving returns when the record left, by the finding about it.
@@ -305,7 +305,7 @@ func often(n int) string {
 // stoppedBy says why no letter goes to a payer although only the signature is missing: the record cannot be
 // sent as it is, or a read has yet to confirm the customer.
 func stoppedBy(f state.ReadinessFacts) (who Who, r connector.Reason, sentence, cure string) {
-	for _, told := range []state.Told{f.Told[0], f.Told[1], f.Told[state.ToldDuplicate]} {
+	for _, told := range []state.Reported{f.Told[0], f.Told[1], f.Told[state.ReportedDuplicate]} {
 		if told.Reason != "" {
 			return helps(told.Reason), told.Reason, told.Reason.Sentence(), told.Reason.Next()
 		}

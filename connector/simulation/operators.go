@@ -45,7 +45,7 @@ func (w *world) operatorApart() error {
 					continue
 				}
 				err := p.ledger.Do(context.Background(), func(tx *state.Tx) error {
-					_, err := tx.TellApart(w.books.connection, a.SourceID, b.SourceID)
+					_, err := tx.KeepApart(w.books.connection, a.SourceID, b.SourceID)
 					return err
 				})
 				w.logf("%s operator says that %s is not %s: err %t", p.name, a.SourceID, b.SourceID, err != nil)

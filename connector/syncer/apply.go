@@ -133,12 +133,12 @@ func (r *run) closeWith(ctx context.Context, c state.Change, to connector.Change
 		return tx.CloseWith(r.id, c, to, reason, detail)
 	})
 	if err == nil && to == connector.ChangeFailed {
-		r.tellFailed(c, reason)
+		r.reportFailed(c, reason)
 	}
 	return err
 }
 
-func (r *run) tellFailed(c state.Change, reason connector.Reason) {
+func (r *run) reportFailed(c state.Change, reason connector.Reason) {
 	if r.opts.Failed != nil {
 		r.opts.Failed(FailedChange{Run: r.id, SourceID: c.Payer.SourceID, Action: c.Does(), Reason: reason})
 	}

@@ -145,7 +145,7 @@ func (r *run) replay(ctx context.Context, c state.Change) error {
 		case !k.open && !k.facts.Wanted(): // nobody asks for it any more, and it did not arrive
 			return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
 		default: // its bytes are kept for when it may be sent again
-			return r.tellWaiting(ctx, c, step.Reason, k)
+			return r.reportWaiting(ctx, c, step.Reason, k)
 		}
 	}
 }
@@ -210,9 +210,9 @@ func (r *run) giveUp(ctx context.Context, c state.Change) error {
 	})
 }
 
-// tellWaiting reports the reason for the wait of a create possibly still to arrive. Without it, a create interrupted by
+// reportWaiting reports the reason for the wait of a create possibly still to arrive. Without it, a create interrupted by
 // process crashes would never be reported.
-func (r *run) tellWaiting(ctx context.Context, c state.Change, reason connector.Reason, k keyKnown) error {
+func (r *run) reportWaiting(ctx context.Context, c state.Change, reason connector.Reason, k keyKnown) error {
 	r.waitsUntil(k.until)
 	if reason == "" {
 		return nil

@@ -69,21 +69,21 @@ func (r *run) decide(ctx context.Context, s subject) (state.Decision, error) {
 	}
 	if c.Payer != nil && c.Payer.BillingID != "" {
 		d, err := r.decideLinked(ctx, d, c, m, s.seen)
-		return tellForgotten(d, c), err
+		return reportForgotten(d, c), err
 	}
 	next := protocol.Decide(protocol.Facts{Key: m.Record.Key, Record: m.Record})
 	switch d.LinkState = next.Link; m.Usability {
 	case protocol.Excluded, protocol.Gone:
 		d.Verdict = state.Excluded
-		return tellForgotten(d.Because(next.Customer.Reason, ""), c), nil
+		return reportForgotten(d.Because(next.Customer.Reason, ""), c), nil
 	case protocol.Unfit:
 		return d.Because(m.Reason, m.problem), nil
 	}
 	return r.decideNew(ctx, d, s)
 }
 
-// tellForgotten asks a person to check a record without stored data, if it may be another payer than the forgotten one.
-func tellForgotten(d state.Decision, c state.Candidate) state.Decision {
+// warnForgotten asks a person to check a record without stored data, if it may be another payer than the forgotten one.
+func reportForgotten(d state.Decision, c state.Candidate) state.Decision {
 	if d.Reason != "" {
 		return d
 	}
@@ -152,7 +152,7 @@ func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candid
 	case protocol.Unlink:
 		return r.decideUnlink(ctx, d, p, seen)
 	case protocol.Tell:
-		return r.tellLinked(ctx, d, c, m, f, next, other)
+		return r.reportLinked(ctx, d, c, m, f, next, other)
 	case protocol.Update:
 		d.Customer = &state.NewChange{Action: connector.ActionUpdate, Wanted: wanted, BillingID: p.BillingID,
 			Diff: connector.Diff(have, wanted)}
@@ -171,8 +171,8 @@ func (r *run) decideLinked(ctx context.Context, d state.Decision, c state.Candid
 	return d, nil
 }
 
-// tellLinked reports a linked payer's findings to people. other is the record with the same key.
-func (r *run) tellLinked(ctx context.Context, d state.Decision, c state.Candidate, m rendered, f protocol.Facts,
+// reportLinked reports a linked payer's findings to people. other is the record with the same key.
+func (r *run) reportLinked(ctx context.Context, d state.Decision, c state.Candidate, m rendered, f protocol.Facts,
 	next protocol.Outcome, other string) (state.Decision, error) {
 	reason := next.Customer.Reason
 	k := keyKnown{key: c.Payer.Key, rival: other}

@@ -198,7 +198,7 @@ func (r *run) guard(ctx context.Context, plan state.Plan) (state.Plan, error) {
 		return plan, r.standStill(ctx, plan)
 	}
 	if plan.State == state.PlanRejected {
-		r.tell(Rejected(plan))
+		r.addNote(Rejected(plan))
 		return plan, nil
 	}
 	if r.edited && (r.opts.Approve == nil || r.opts.Kind == connector.RunPlan) {
@@ -246,7 +246,7 @@ func (r *run) ask(ctx context.Context, plan state.Plan, waits string) (state.Pla
 	case !approved:
 		return plan, r.setPlan(ctx, plan, state.PlanWaiting)
 	case plan.Lost > 0:
-		r.tell(fmt.Sprintf("%s They were let go, as plan %d says.", r.Settings.Guards.Losses(plan.Losses), plan.ID))
+		r.addNote(fmt.Sprintf("%s They were let go, as plan %d says.", r.Settings.Guards.Losses(plan.Losses), plan.ID))
 	}
 	r.edited = false // the approval accepts the profile
 	if waits != "" {

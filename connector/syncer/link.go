@@ -75,7 +75,7 @@ func (r *run) lookAndRequest(ctx context.Context, c state.Change, known bool) er
 		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
 	}
 	if awaited := r.awaited(f, step); awaited != "" {
-		return r.tellOfMandate(ctx, c, awaited)
+		return r.reportMandate(ctx, c, awaited)
 	}
 	return nil // its customer comes first
 }
@@ -108,12 +108,12 @@ func (r *run) linkFacts(ctx context.Context, c state.Change, stored state.Stored
 // rest leaves an unanswered request alone until its pause is over, and reports this time.
 func (r *run) rest(ctx context.Context, c state.Change, next time.Time) error {
 	r.waitsUntil(next)
-	return r.tellOfMandate(ctx, c,
+	return r.reportMandate(ctx, c,
 		fmt.Sprintf("The request for a signing link got no answer. It is made again at %s.", next.UTC().Format(time.RFC3339)))
 }
 
-// tellOfMandate says on the payer why a request for a signing link waits.
-func (r *run) tellOfMandate(ctx context.Context, c state.Change, detail string) error {
+// reportMandate says on the payer why a request for a signing link waits.
+func (r *run) reportMandate(ctx context.Context, c state.Change, detail string) error {
 	return r.Ledger.Do(ctx, func(tx *state.Tx) error {
 		tx.Explain(c.Payer, state.TopicMandate, connector.ReasonOutcomeUnknown, detail)
 		return nil
@@ -177,7 +177,7 @@ func (r *run) linkRefused(ctx context.Context, c state.Change, a state.Attempt, 
 			tx.CloseWith(r.id, c, connector.ChangeFailed, connector.ReasonLinkRefused, ""))
 	})
 	if err == nil {
-		r.tellFailed(c, connector.ReasonLinkRefused)
+		r.reportFailed(c, connector.ReasonLinkRefused)
 	}
 	return err
 }

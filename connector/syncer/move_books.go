@@ -107,7 +107,7 @@ func (s *Syncer) MoveBooks(ctx context.Context, conn Connection, from string, pa
 	if left, err = s.Ledger.MoveBooks(ctx, decisionOn(from, conn.Name, by), pairs); err != nil {
 		return left, err
 	}
-	return left, s.tellLeftBehind(ctx, from, conn.Name)
+	return left, s.reportLeftBehind(ctx, from, conn.Name)
 }
 
 // givenUpOf returns a digest of the mapped new record of a pair if a person gave the old record up; "" otherwise.
@@ -139,7 +139,7 @@ func (s *Syncer) TakePairsBack(ctx context.Context, from, to string, pairs []sta
 	if err != nil {
 		return left, err
 	}
-	return left, s.tellLeftBehind(ctx, from, to)
+	return left, s.reportLeftBehind(ctx, from, to)
 }
 
 // UndoMove reverses the move of a connection's records. The customers return to the old payers and the old
@@ -156,18 +156,18 @@ func (s *Syncer) UndoMove(ctx context.Context, from, to string, by Operator) (le
 	return nil, s.Ledger.ReopenBooks(ctx, decisionOn(from, to, by))
 }
 
-// tellOldBooks is tellLeftBehind for all connections moved to the run's connection.
-func (r *run) tellOldBooks(ctx context.Context) error {
+// reportMovedConnections is reportLeftBehind for all connections moved to the run's connection.
+func (r *run) reportMovedConnections(ctx context.Context) error {
 	before, err := r.Ledger.Predecessors(ctx, r.conn.Name)
 	for _, from := range before {
-		err = errors.Join(err, r.tellLeftBehind(ctx, from, r.conn.Name))
+		err = errors.Join(err, r.reportLeftBehind(ctx, from, r.conn.Name))
 	}
 	return err
 }
 
-// tellLeftBehind reports payers of a moved connection with a valid mandate and no record in the new one:
+// reportLeftBehind reports payers of a moved connection with a valid mandate and no record in the new one:
 // plans no longer check them.
-func (s *Syncer) tellLeftBehind(ctx context.Context, from, to string) error {
+func (s *Syncer) reportLeftBehind(ctx context.Context, from, to string) error {
 	after := ""
 	for {
 		page, err := s.Ledger.LeftBehind(ctx, from, after, planPage)
@@ -183,7 +183,7 @@ func (s *Syncer) tellLeftBehind(ctx context.Context, from, to string) error {
 					n.Detail = stillHolds(fmt.Sprintf("The connection moved to %s, and no record there continues the payer", to), c,
 						c.Facts)
 				}
-				if err := tx.TellLeftBehind(from, n); err != nil {
+				if err := tx.ReportLeftBehind(from, n); err != nil {
 					return err
 				}
 			}

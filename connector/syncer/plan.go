@@ -72,7 +72,7 @@ func (r *run) saveEmptyPlan(tx *state.Tx) error {
 // planAll decides on every candidate. Afterwards it decides again on records with a key newly shared, or no longer
 // shared, with a record decided later, and on probable duplicates of such a record.
 func (r *run) planAll(ctx context.Context) error {
-	defer r.tellNotCarried()
+	defer r.reportNotCarried()
 	planned, err := r.planRecords(ctx)
 	if err != nil {
 		return err
@@ -175,9 +175,9 @@ func (r *run) saveDecisions(ctx context.Context, decisions []state.Decision) err
 	return nil
 }
 
-// tellNotCarried reports the values of new customers without a place in the service.
-func (r *run) tellNotCarried() {
+// reportNotCarried reports the values of new customers without a place in the service.
+func (r *run) reportNotCarried() {
 	if r.cuts.Load() {
-		r.tell("The country of new customers is not sent: the short spelling of addresses has none. If the service takes the long one, set billing.dialect.address_fields: long.")
+		r.addNote("The country of new customers is not sent: the short spelling of addresses has none. If the service takes the long one, set billing.dialect.address_fields: long.")
 	}
 }

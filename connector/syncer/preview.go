@@ -151,5 +151,5 @@ func (s *Syncer) Preview(ctx context.Context, conn Connection, o PreviewOptions)
 	if err != nil {
 		return p, err
 	}
-	return p, f.tell(ctx, &p, o.SourceID)
+	return p, f.addExamples(ctx, &p, o.SourceID)
 }

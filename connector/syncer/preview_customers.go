@@ -7,7 +7,7 @@ import (
 	"payersync/state"
 )
 
-func (f *forecast) tellCustomers(ctx context.Context, p *Preview, sourceID string) error {
+func (f *forecast) addCustomers(ctx context.Context, p *Preview, sourceID string) error {
 	p.Customers = []CustomerPreview{}
 	for i := range f.all {
 		e := &f.all[i]

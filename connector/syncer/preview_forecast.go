@@ -450,7 +450,7 @@ func (f *forecast) largestGroups() []ChangeGroup {
 
 // tell adds the values: examples of groups and failures, the first emptied fields, and the first changed customers, or
 // the requested customer.
-func (f *forecast) tell(ctx context.Context, p *Preview, sourceID string) error {
+func (f *forecast) addExamples(ctx context.Context, p *Preview, sourceID string) error {
 	for i := range p.Groups {
 		c, err := f.customer(ctx, p.Groups[i].SourceIDs[0])
 		if err != nil {
@@ -468,13 +468,13 @@ func (f *forecast) tell(ctx context.Context, p *Preview, sourceID string) error 
 			failure.Detail = failure.Reason.Sentence()
 		}
 	}
-	if err := f.tellBlanked(ctx, p); err != nil {
+	if err := f.addBlanked(ctx, p); err != nil {
 		return err
 	}
-	return f.tellCustomers(ctx, p, sourceID)
+	return f.addCustomers(ctx, p, sourceID)
 }
 
-func (f *forecast) tellBlanked(ctx context.Context, p *Preview) error {
+func (f *forecast) addBlanked(ctx context.Context, p *Preview) error {
 	p.Blanked = []BlankedField{}
 	for _, e := range f.all {
 		if e.group == nil || !e.group.empties() || f.full(len(p.Blanked)) {

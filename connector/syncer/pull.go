@@ -37,7 +37,7 @@ func (r *run) pull(ctx context.Context) error {
 	}
 	if errors.Is(err, accounting.ErrUndecided) {
 		r.undecided = true
-		r.tell(sentence(err))
+		r.addNote(sentence(err))
 		return nil
 	}
 	if err != nil {
@@ -335,7 +335,7 @@ func (r *run) guardMissing(ctx context.Context) error {
 		r.plan = &plan
 		return &Standstill{plan}
 	}
-	r.tell(fmt.Sprintf("%s They were let go, as plan %d says.", limits, plan.ID))
+	r.addNote(fmt.Sprintf("%s They were let go, as plan %d says.", limits, plan.ID))
 	return nil
 }
 

@@ -48,7 +48,7 @@ func (w *world) saysOf(sourceID string) (reason, detail string) {
 func (w *world) apart(a, b string) {
 	w.t.Helper()
 	if err := w.ledger.Do(w.t.Context(), func(tx *state.Tx) error {
-		_, err := tx.TellApart("acme", a, b)
+		_, err := tx.KeepApart("acme", a, b)
 		return err
 	}); err != nil {
 		w.t.Fatal(err)

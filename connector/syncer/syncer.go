@@ -305,7 +305,7 @@ func (s *Syncer) open(ctx context.Context, conn Connection, opts RunOptions, loc
 		if ahead, err := tx.NoteClock(); err != nil {
 			return err
 		} else if ahead {
-			r.tell("This computer's clock had been ahead: times of the last run lay in the future. They count as noted just now, so new customers wait for a while.")
+			r.addNote("This computer's clock had been ahead: times of the last run lay in the future. They count as noted just now, so new customers wait for a while.")
 		}
 		r.id, err = tx.OpenRun(state.NewRun{
 			Connection: conn.Name, Kind: opts.Kind, Trigger: opts.Trigger, Mapping: conn.Mapping.Version(), Holder: opts.Holder,
@@ -383,7 +383,7 @@ func (r *run) steps(ctx context.Context) (connector.RunOutcome, error) {
 		return "", fmt.Errorf("plan: %w", err)
 	}
 	r.plan = &plan
-	if err := r.tellOldBooks(ctx); err != nil {
+	if err := r.reportMovedConnections(ctx); err != nil {
 		return "", err
 	}
 	if r.opts.Kind == connector.RunPlan {
@@ -436,7 +436,7 @@ func (r *run) waitsUntil(at time.Time) {
 }
 
 // tell adds a sentence to the run's report.
-func (r *run) tell(sentence string) { r.note = strings.TrimSpace(r.note + " " + sentence) }
+func (r *run) addNote(sentence string) { r.note = strings.TrimSpace(r.note + " " + sentence) }
 
 func (r *run) progress(stage string, done, total int) {
 	if r.opts.Progress == nil {

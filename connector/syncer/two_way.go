@@ -79,7 +79,7 @@ func (r *run) lookForTwoWay(ctx context.Context) error {
 			}
 		}
 		if r.linkOnly = r.conn.linksOnly(known); r.linkOnly {
-			r.tell(saysLinkOnly(known))
+			r.addNote(saysLinkOnly(known))
 		}
 		return tx.SetLinkOnly(r.conn.Name, r.linkOnly, cmp.Or(r.opts.Actor, "payersync"))
 	})

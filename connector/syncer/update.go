@@ -281,7 +281,7 @@ func (r *run) closeOverwritten(ctx context.Context, c state.Change, after connec
 			tx.CloseWith(r.id, c, connector.ChangeFailed, connector.ReasonForeignChange, detail))
 	})
 	if err == nil {
-		r.tellFailed(c, connector.ReasonForeignChange)
+		r.reportFailed(c, connector.ReasonForeignChange)
 	}
 	return err
 }
