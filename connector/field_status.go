@@ -2,8 +2,8 @@ package connector
 
 import "errors"
 
-// Standing is the state of a payer's mandate, as one word for writing back into the accounting system.
-// Standings are a public interface: tables and webhooks of other systems contain them.
+// FieldStatus is the state of a payer's mandate, as one word for writing back into the accounting system.
+// Field statuses are a public interface: tables and webhooks of other systems contain them.
 type FieldStatus string
 
 // The standings.
@@ -15,10 +15,10 @@ const (
 	FieldCancelled FieldStatus = "cancelled"
 )
 
-// Standings are all standings, in the order of a mandate's life.
+// FieldStatuses are all field statuses, in the order of a mandate's life.
 var FieldStatuses = []FieldStatus{FieldNone, FieldAsked, FieldSigned, FieldActive, FieldCancelled}
 
-// Standing returns the standing for a status; "" is the status for no mandate. It is false for an undocumented status:
+// FieldStatus returns the field status for a status; "" is the status for no mandate. It is false for an undocumented status:
 // payersync reports nothing to others about it.
 func (s MandateStatus) FieldStatus() (FieldStatus, bool) {
 	switch s {

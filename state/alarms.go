@@ -135,7 +135,7 @@ func (tx *Tx) DropAlarm(id int64) error {
 	return connector.Wrap(tx.exec("DELETE FROM alarms WHERE alarm_id = ?", id), "drop an alarm")
 }
 
-// Telling is a message's text about one alarm.
+// AlarmNotice is a message's text about one alarm.
 type AlarmNotice struct {
 	Alarm int64
 	Text  string // what is the matter, as the message says it

@@ -80,7 +80,7 @@ func (tx *Tx) replaceFindings(sets ...findings) error {
 	return nil
 }
 
-// told returns what people are told about the records of the sets, in their order.
+// storedFindings returns the findings on the records of the sets, in their order.
 func (tx *Tx) storedFindings(sets []findings) ([]map[Topic]finding, error) {
 	ids := make([]RecordID, len(sets))
 	for i, s := range sets {

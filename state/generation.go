@@ -15,7 +15,7 @@ import (
 	"payersync/connector"
 )
 
-// A ledger counts its commits, and its mark, a file beside it, holds the count. A ledger with fewer
+// A ledger counts its commits. That count is its generation, and the mark, a file beside it, holds it. A ledger with fewer
 // commits than its mark is a restored older copy, reported or not. It lacks the requests since the
 // copy, so a record could be created twice.
 //
@@ -35,7 +35,7 @@ func (l *Ledger) Commits(ctx context.Context) (int64, error) {
 	return single[int64](l.queryRow(ctx, "SELECT commits FROM ledger"))
 }
 
-// mark is the content of a mark file.
+// generation is the content of a mark file.
 type generation struct {
 	ledger  string // the ledger's identity
 	commits int64
@@ -52,7 +52,7 @@ const (
 	FoundForeign GenerationFinding = "foreign" // the mark is another ledger's: it cannot be told
 )
 
-// Found returns the result of comparing the mark when this process opened the ledger.
+// FoundGeneration returns the result of comparing the mark when this process opened the ledger.
 func (l *Ledger) FoundGeneration() GenerationFinding { return l.found }
 
 // errPutBack refuses a write to a ledger that has become older under this process.
@@ -169,8 +169,7 @@ func (l *Ledger) compare(ctx context.Context, tx *sql.Tx, said generation, known
 	return commits, err
 }
 
-// readGeneration returns what the mark says; false when it says nothing that can be
-// understood.
+// readGeneration returns the content of the mark; false if it cannot be understood.
 func (l *Ledger) readGeneration() (m generation, known bool, err error) {
 	if l.generationStore == nil {
 		return m, false, nil
@@ -221,7 +220,7 @@ func (l *Ledger) advanceGeneration(ctx context.Context, commits int64, durable b
 	return nil
 }
 
-// raiseGeneration writes the mark unless it says as much already.
+// raiseGeneration writes the mark, unless it holds this count or a higher one.
 func (l *Ledger) raiseGeneration(commits int64) error {
 	said, known, err := l.readGeneration()
 	if err != nil || known && said.ledger == l.identity && said.commits >= commits {

@@ -17,7 +17,7 @@ import (
 // done by then, and need the disk for themselves.
 const integrityCheckDelay = 250 * time.Millisecond
 
-// verdict is the result of a check of the whole file.
+// integrityCheck is the result of a check of the whole file.
 type integrityCheck struct {
 	known  chan struct{} // closed when it is known
 	err    error         // why the file is not written to; to be read once it is known
@@ -82,7 +82,7 @@ func (v *integrityCheck) foundIntact() time.Time {
 	return time.Time{}
 }
 
-// Sound waits until the whole file was checked since opening, unless a process that had checked it closed it
+// WaitForIntegrity waits until the whole file was checked since opening, unless a process that had checked it closed it
 // cleanly. It returns nil if the file is sound, or else the *OpenError of every write. Callers check this
 // before they send requests based on the ledger.
 func (l *Ledger) WaitForIntegrity(ctx context.Context) error {
@@ -97,7 +97,7 @@ func (l *Ledger) WaitForIntegrity(ctx context.Context) error {
 	return l.WaitForFullCheck(ctx)
 }
 
-// Looked waits until the check of the whole file has ended, even if no caller needs it, and returns
+// WaitForFullCheck waits until the check of the whole file has ended, even if no caller needs it, and returns
 // the result.
 func (l *Ledger) WaitForFullCheck(ctx context.Context) error {
 	l.sound.asked()
@@ -109,7 +109,7 @@ func (l *Ledger) WaitForFullCheck(ctx context.Context) error {
 	}
 }
 
-// Verdict is Sound without waiting: known is false while writes wait for the check of the file.
+// IntegrityKnown is WaitForIntegrity without waiting: known is false while writes wait for the check of the file.
 func (l *Ledger) IntegrityKnown() (known bool, err error) {
 	select {
 	case <-l.sound.known:

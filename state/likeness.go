@@ -255,21 +255,21 @@ const (
 		CROSS JOIN source_records r ON r.connection = p.connection AND r.source_id = p.source_id `
 )
 
-// Twin is another payer of ours that a record may be.
+// SimilarPayer is another payer of ours that a record may be.
 type SimilarPayer struct {
 	Connection string
 	SourceID   string
 	BillingID  string // its customer; "" while it has none
 }
 
-// Twins are the payers of ours that a record without a customer may be.
+// SimilarPayers are the payers of ours that a record without a customer may be.
 type SimilarPayers struct {
 	// have the name and an e-mail address, a phone or a postcode in common; their records have left the books, and they have customers
 	Left  []SimilarPayer
 	Twice []SimilarPayer // have the name and an e-mail address in common and no two postcodes; their records are in the same books
 }
 
-// Twins returns the payers a record may be, except those rejected by a person. Traits of many payers prove
+// SimilarPayers returns the payers a record may be, except those rejected by a person. Traits of many payers prove
 // nothing.
 func (l *Ledger) SimilarPayers(ctx context.Context, connection, sourceID string, k Likeness) (SimilarPayers, error) {
 	var out SimilarPayers

@@ -54,7 +54,7 @@ const (
 	ofMandates  = "EXISTS (SELECT 1 FROM main.mandates m JOIN main.payers o ON o.billing_id = m.billing_id WHERE m.mandate_id = t.mandate_id AND o.connection IN (?))"
 )
 
-// Only returns a view of the ledger for a user limited to these connections: its reads show no rows
+// LimitedTo returns a view of the ledger for a user limited to these connections: its reads show no rows
 // of others. Each query reads a table by its bare name and gets only the permitted rows. Writes,
 // and their reads, use the whole ledger, because its constraints cover all of it. Closing the
 // ledger closes both.

@@ -22,7 +22,7 @@ func (l *Ledger) MissingWithMandate(ctx context.Context, connection, after strin
 	return l.candidates(ctx, connection, "r.source_id > ?2 AND r.unseen = 1 AND p.mandate_id IS NOT NULL", after, limit)
 }
 
-// Notice is the report on a record outside of plans.
+// MissingReport is the report on a record outside of plans.
 type MissingReport struct {
 	SourceID  string
 	Stands    string           // Candidate.Stands, by which it was found

@@ -15,7 +15,7 @@ import (
 // fact and kind of a bar.
 const asStored = "CASE r.forgotten WHEN '' THEN r.content_hash || ' ' || r.unreadable || ' ' || r.origin ELSE r.forgotten END"
 
-// News is the new content of a page. Unchanged records write nothing, however often they are read.
+// PageChanges is the new content of a page. Unchanged records write nothing, however often they are read.
 type PageChanges struct {
 	Records []connector.Record   // those that the ledger does not hold as they are, has missed, or waits for an echo of
 	Bars    map[string]Forgotten // the records to bar that are not barred so
@@ -25,7 +25,7 @@ type PageChanges struct {
 	First []Candidate
 }
 
-// News returns the new content of a page with labels from this mapping.
+// PageChanges returns the new content of a page with labels from this mapping.
 func (l *Ledger) PageChanges(ctx context.Context, connection, mapping string, records []connector.Record,
 	barred map[string]Forgotten) (PageChanges, error) {
 	as := make(map[string]string, len(records)+len(barred))

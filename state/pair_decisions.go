@@ -176,20 +176,20 @@ func (tx *Tx) AcceptedIsGone(connection, sourceID, billingID string, why connect
 		why, connection, sourceID, billingID)
 }
 
-// Words returns the decisions about the records of a connection.
+// PairDecisions returns the decisions about the records of a connection.
 func (l *Ledger) PairDecisions(ctx context.Context, connection string) ([]PairDecision, error) {
 	return list(ctx, l, "SELECT source_id, billing_id, word, reason FROM words WHERE connection = ? ORDER BY source_id, billing_id", []any{connection},
 		func(s *PairDecision) []any { return []any{&s.SourceID, &s.BillingID, &s.Word, &s.Reason} })
 }
 
-// Promise is a record and the customer that a person has assigned to it, not yet linked by a run.
+// PendingLink is a record and the customer that a person has assigned to it, not yet linked by a run.
 type PendingLink struct {
 	RecordID
 	BillingID string
 	At        string // when it was said
 }
 
-// Promises returns promises of all connections after one, the newest first; the zero value is
+// PendingLinks returns the pending links of all connections after one, the newest first; the zero value is
 // before all.
 func (l *Ledger) PendingLinks(ctx context.Context, after PendingLink, limit int) ([]PendingLink, error) {
 	return list(ctx, l, `SELECT connection, source_id, billing_id, said_at FROM words
@@ -198,7 +198,7 @@ func (l *Ledger) PendingLinks(ctx context.Context, after PendingLink, limit int)
 		func(p *PendingLink) []any { return []any{&p.Connection, &p.SourceID, &p.BillingID, &p.At} })
 }
 
-// Promised returns the record that each promised customer was accepted for, of all connections, by customer.
+// PendingLinksByCustomer returns the record that each promised customer was accepted for, of all connections, by customer.
 func (l *Ledger) PendingLinksByCustomer(ctx context.Context) (map[string]string, error) {
 	out := map[string]string{}
 	type row struct{ customer, record string }
@@ -208,7 +208,7 @@ func (l *Ledger) PendingLinksByCustomer(ctx context.Context) (map[string]string,
 	return out, err
 }
 
-// PendingLinkCount returns how many promises there are.
+// PendingLinkCount returns the number of pending links.
 func (l *Ledger) PendingLinkCount(ctx context.Context) (int, error) {
 	return single[int](l.queryRow(ctx, "SELECT count(*) FROM words WHERE word = 'accept'"))
 }

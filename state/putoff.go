@@ -68,7 +68,7 @@ const reportedRows = `SELECT v.connection AS connection, v.source_id AS source_i
 // keepsOnHold is the condition that finding h keeps its record on hold. Findings about a mandate do not.
 const keepsOnHold = "h.topic IN ('record', 'link')"
 
-// told returns the query of the filter, and its values.
+// reportedQuery returns the query of the filter, and its values.
 func (l *Ledger) reportedQuery(f Filter) (query string, args []any) {
 	where := []string{"(v.connection = ?2 OR ?2 = '')", "(v.reason = ?3 OR ?3 = '')"}
 	if f.OnHold {

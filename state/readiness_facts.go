@@ -55,7 +55,7 @@ type ReadinessFacts struct {
 // ReportedDuplicate is the place in ReadinessFacts.Told of a second customer in the billing service.
 const ReportedDuplicate = 3
 
-// Told is a reported reason, and since when.
+// Reported is a reported reason, and since when.
 type Reported struct {
 	Reason connector.Reason // "" for none
 	Since  time.Time

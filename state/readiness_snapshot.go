@@ -10,7 +10,7 @@ import (
 	"payersync/connector"
 )
 
-// moment is the ledger at one moment, for queries that must agree while others write.
+// readSnapshot is the ledger at one moment, for queries that must agree while others write.
 type readSnapshot struct {
 	l  *Ledger
 	tx *sql.Tx
@@ -49,7 +49,7 @@ func (m readSnapshot) rows(ctx context.Context, query string, args, dest []any, 
 	return rows.Err()
 }
 
-// outlined is an outline's data of a mandate.
+// mandateFacts are the facts about a mandate.
 type mandateFacts struct {
 	status                  connector.MandateStatus
 	since, lastSeen, linkAt millis
@@ -108,7 +108,7 @@ func (l *Ledger) EachReadinessUnordered(ctx context.Context, do func(ReadinessFa
 	})
 }
 
-// outlined returns all mandates, with how often their links were sent.
+// mandates returns all mandates, with how often their links were sent.
 func (m readSnapshot) mandates(ctx context.Context) (map[string]*mandateFacts, error) {
 	out := map[string]*mandateFacts{}
 	statuses := interned{}
@@ -184,7 +184,7 @@ func (m readSnapshot) labels(ctx context.Context, connection string, do func(Rec
 		})
 }
 
-// tells returns the reports on records, in the order of ReadinessFacts.Told, without second customers.
+// findings returns the reports on records, in the order of ReadinessFacts.Told, without second customers.
 func (m readSnapshot) findings(ctx context.Context) (map[RecordID]*[4]Reported, error) {
 	out := map[RecordID]*[4]Reported{}
 	var id RecordID
@@ -225,7 +225,7 @@ func bits(conditions ...string) string {
 	return strings.Join(sum, " + ")
 }
 
-// outlines passes on all records, with the ids of their mandates.
+// records passes on all records, with the ids of their mandates.
 func (m readSnapshot) records(ctx context.Context, do func(*ReadinessFacts) error) error {
 	tells, err := m.findings(ctx)
 	if err != nil {

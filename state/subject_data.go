@@ -138,7 +138,7 @@ const (
 	leftOthers  = "Values of a customer that was unlinked from this record: they belong to somebody else."
 )
 
-// Held returns everything that the ledger holds about a record's payer; ErrNoRecord when
+// SubjectData returns everything that the ledger holds about a record's payer; ErrNoRecord when
 // there is no such record.
 func (l *Ledger) SubjectData(ctx context.Context, id RecordID) (SubjectData, error) {
 	h := SubjectData{Connection: id.Connection, SourceID: id.SourceID, LeftOut: []string{}}

@@ -26,7 +26,7 @@ const (
 	carriedLeft     = "left"     // it works in another place
 )
 
-// passage is the ledger's record of its move.
+// transferRecord is the ledger's record of its move.
 type transferRecord struct {
 	commits  int64
 	identity string // which ledger it is
@@ -75,7 +75,7 @@ func (l *Ledger) notHere(p transferRecord) error {
 	return nil
 }
 
-// Carrying names the ledger to move, and its new place.
+// Transfer names the ledger to move, and its new place.
 type Transfer struct {
 	From, To Options             // both with the same key file; what is To must be new
 	By       Entry               // whose act it is, for the audit logs of both, and why
@@ -100,7 +100,7 @@ var (
 	ErrDiffers = errors.New("what arrived is not what left, so nothing of it was kept")
 )
 
-// Carry moves the ledger From to the place To with every value unchanged. The old ledger then only names the
+// Run moves the ledger From to the place To with every value unchanged. The old ledger then only names the
 // new place, and no longer opens. No process may use it: Carry fails with ErrServed or ErrRunning, and with
 // ErrNotNew if something is at To. Before the first row counts, it reads all rows back, compares them, and
 // verifies everything like [Ledger.Verify]. After any interruption the same call continues; if the ledger has

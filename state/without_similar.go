@@ -9,7 +9,7 @@ import (
 	"payersync/connector"
 )
 
-// Newcomer is a record without a payer, as a plan is about to make one of it.
+// NewRecord is a record without a payer, as a plan is about to make one of it.
 type NewRecord struct {
 	SourceID string
 	Key      connector.Key
@@ -17,12 +17,12 @@ type NewRecord struct {
 	Likeness Likeness
 }
 
-// Strangers reports for each new record of a connection whether the ledger knows nobody that it may be. No
+// WithoutSimilar reports for each new record of a connection whether the ledger knows no payer that it may be. No
 // payer and no customer has its key, with a scope or without, and no create with the key is under way. No
 // person has decided about it, and it has no match. No unlinked customer has its name or one of its e-mail
-// addresses. No payer has a likeness of it for Twins to check. Only others may be somebody, and are asked
-// about one by one. For a stranger the results of KeyRival, CreatesUnderWay, KeyHolders, KeyLinkedTo,
-// UnscopedHolders, Accepted, Alike and Twins are empty. A first backfill would otherwise call each of them
+// addresses. No payer has a likeness of it for SimilarPayers to check. Only others may be somebody, and are asked
+// about one by one. For such a record the results of KeyRival, CreatesUnderWay, KeyHolders, KeyLinkedTo,
+// UnscopedHolders, Accepted, Alike and SimilarPayers are empty. A first backfill would otherwise call each of them
 // for every record.
 func (l *Ledger) WithoutSimilar(ctx context.Context, connection string, newcomers []NewRecord) ([]bool, error) {
 	known := make([]bool, len(newcomers))

@@ -17,7 +17,7 @@ import (
 	"payersync/state"
 )
 
-// Standings caches the states of all records at the last count. Counting runs in the background: callers get
+// ReadinessCounts caches the states of all records at the last count. Counting runs in the background: callers get
 // the last count with its time, and start the next. It is safe for concurrent use. Close it before its
 // ledger.
 type ReadinessCounts struct {
@@ -29,7 +29,7 @@ type ReadinessCounts struct {
 	parts  parts[ReadinessCounts]
 }
 
-// Only returns the standings of a ledger limited to some connections. They are closed with these.
+// LimitedTo returns the counts of a ledger limited to some connections. They are closed with these.
 func (s *ReadinessCounts) LimitedTo(ledger *state.Ledger, connections []string) *ReadinessCounts {
 	return s.parts.of(connections, func() *ReadinessCounts {
 		part := &ReadinessCounts{Ledger: ledger, Wait: s.Wait}
@@ -180,7 +180,7 @@ func (c *Count) Number(w Which) (n int) {
 	return n
 }
 
-// Stood is the present state of a record.
+// ReadinessOfRecord is the present state of a record.
 type ReadinessOfRecord struct {
 	ReportRow
 	Handover HandoverRow // without its link; for unsigned payers

@@ -95,7 +95,7 @@ func (t *Notifier) Remember(before *Notifier) {
 // keptFor is how long sent alarms are kept.
 const keptFor = 400 * 24 * time.Hour
 
-// Tell examines the conditions once, and sends every way its news. Its error is the obstacle to this; Report gets the
+// Notify examines the conditions once, and sends every way its news. Its error is the obstacle to this; Report gets the
 // failures of single ways. It fails with outbox.ErrBusy while another process is sending.
 func (t *Notifier) Notify(ctx context.Context) error {
 	return outbox.Locked(t.Ledger, state.MessageAlarm, func() error { return t.notify(ctx) })

@@ -15,7 +15,7 @@ import (
 	"payersync/state"
 )
 
-// sight is one read of a customer before its adoption or update, for plans and for comparison by a person. Its values
+// customerRead is one read of a customer before its adoption or update, for plans and for comparison by a person. Its values
 // do not enter the ledger; only the read right before sending does.
 type customerRead struct {
 	ticket   int64
@@ -23,7 +23,7 @@ type customerRead struct {
 	missing  bool // the read says it does not exist
 }
 
-// see reads a customer.
+// readCustomer reads a customer.
 func (r *run) readCustomer(ctx context.Context, id string) (customerRead, error) {
 	fetched, ticket, err := r.fetch(ctx, id)
 	if connector.FaultOf(err) == connector.FaultNotFound {
@@ -83,7 +83,7 @@ func (k *keyKnown) mayReplace(carried connector.Key) bool {
 	return carried.Value == "" || k.key.MayBe(carried) || k.word.Replaces == carried.Indexed()
 }
 
-// sights reads the customers to adopt or update with contents unknown to the ledger, several at a time. It omits
+// readCustomers reads the customers to adopt or update with contents unknown to the ledger, several at a time. It omits
 // unreadable customers. If none can be read, it returns an error.
 func (r *run) readCustomers(ctx context.Context, page []subject, decisions []state.Decision) (map[string]customerRead, error) {
 	var mu sync.Mutex

@@ -180,7 +180,7 @@ func (r *run) noteTrusted(ctx context.Context) error {
 	return err
 }
 
-// prove makes one list pass for this run. It reads incomplete customers of the list again, because earlier reads may be
+// proveList makes one list pass for this run. It reads incomplete customers of the list again, because earlier reads may be
 // as old as an earlier list.
 func (r *run) proveList(ctx context.Context) error {
 	began := r.Ledger.Now()

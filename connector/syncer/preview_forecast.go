@@ -448,7 +448,7 @@ func (f *forecast) largestGroups() []ChangeGroup {
 	return out
 }
 
-// tell adds the values: examples of groups and failures, the first emptied fields, and the first changed customers, or
+// addExamples adds the values: examples of groups and failures, the first emptied fields, and the first changed customers, or
 // the requested customer.
 func (f *forecast) addExamples(ctx context.Context, p *Preview, sourceID string) error {
 	for i := range p.Groups {

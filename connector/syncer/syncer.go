@@ -435,7 +435,7 @@ func (r *run) waitsUntil(at time.Time) {
 	}
 }
 
-// tell adds a sentence to the run's report.
+// addNote adds a sentence to the run's report.
 func (r *run) addNote(sentence string) { r.note = strings.TrimSpace(r.note + " " + sentence) }
 
 func (r *run) progress(stage string, done, total int) {
