@@ -6,7 +6,7 @@ import "errors"
 // Field statuses are a public interface: tables and webhooks of other systems contain them.
 type FieldStatus string
 
-// The standings.
+// The field statuses.
 const (
 	FieldNone      FieldStatus = "none" // no mandate
 	FieldAsked     FieldStatus = "asked"

@@ -21,8 +21,8 @@ type Fetcher struct {
 	parts  parts[Fetcher]
 }
 
-// Only returns the fetcher limited to some connections. It hides the links of others. It is closed with this one.
-func (f *Fetcher) Only(connections []string) *Fetcher {
+// LimitedTo returns the fetcher limited to some connections. It hides the links of others. It is closed with this one.
+func (f *Fetcher) LimitedTo(connections []string) *Fetcher {
 	return f.parts.of(connections, func() *Fetcher {
 		f.mu.Lock()
 		defer f.mu.Unlock()

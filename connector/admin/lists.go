@@ -20,8 +20,8 @@ type Lists struct {
 	parts parts[Lists]
 }
 
-// Only returns the lists of a ledger limited to some connections. They are closed with these.
-func (l *Lists) Only(ledger *state.Ledger, connections []string) *Lists {
+// LimitedTo returns the lists of a ledger limited to some connections. They are closed with these.
+func (l *Lists) LimitedTo(ledger *state.Ledger, connections []string) *Lists {
 	return l.parts.of(connections, func() *Lists {
 		part := &Lists{Ledger: ledger}
 		if l.names.ahead.isClosed() {

@@ -205,7 +205,7 @@ func TestNamesLoadedAheadAreFoundAndThoseReadSince(t *testing.T) {
 	w.read("acme", map[string]*connector.Label{"A1": named("Ada"), "A2": named("Grace")})
 	w.lists.Prepare(t.Context())
 	w.lists.Prepare(t.Context())
-	part := w.lists.Only(w.ledger.LimitedTo([]string{"acme"}), []string{"acme"})
+	part := w.lists.LimitedTo(w.ledger.LimitedTo([]string{"acme"}), []string{"acme"})
 	part.Prepare(t.Context())
 	w.wantFound("ada", "acme/A1 Ada")
 	w.read("acme", map[string]*connector.Label{"A1": named("Bea"), "A3": named("Cleo")})

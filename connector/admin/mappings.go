@@ -42,9 +42,9 @@ type Mappings struct {
 	others []MappingFile // of connections hidden from the user
 }
 
-// Only returns the mappings of some connections, with a ledger limited to these. A file shared with a hidden connection
+// LimitedTo returns the mappings of some connections, with a ledger limited to these. A file shared with a hidden connection
 // cannot be saved.
-func (m *Mappings) Only(ledger *state.Ledger, connections []string) *Mappings {
+func (m *Mappings) LimitedTo(ledger *state.Ledger, connections []string) *Mappings {
 	only := *m
 	only.Ledger, only.Files = ledger, nil
 	for _, f := range m.Files {

@@ -86,8 +86,8 @@ type Matches struct {
 	shown []string // the connections visible to the user; nil for all
 }
 
-// Only returns the matches limited to some connections. Competing claims to a customer still count in all connections.
-func (m *Matches) Only(connections []string) *Matches {
+// LimitedTo returns the matches limited to some connections. Competing claims to a customer still count in all connections.
+func (m *Matches) LimitedTo(connections []string) *Matches {
 	only := *m
 	if only.shown = connections; connections == nil {
 		only.shown = []string{}

@@ -29,8 +29,8 @@ type Writebacks struct {
 	parts  parts[Writebacks]
 }
 
-// Only returns the write-backs of a ledger limited to some connections. They are closed with these.
-func (w *Writebacks) Only(ledger *state.Ledger, connections []string) *Writebacks {
+// LimitedTo returns the write-backs of a ledger limited to some connections. They are closed with these.
+func (w *Writebacks) LimitedTo(ledger *state.Ledger, connections []string) *Writebacks {
 	return w.parts.of(connections, func() *Writebacks {
 		w.mu.Lock()
 		defer w.mu.Unlock()

@@ -79,8 +79,8 @@ func (p *Pages) only(connections []string) *Pages {
 func (c Config) only(names []string) Config {
 	c.Connections = names
 	c.Ledger = c.Ledger.LimitedTo(names)
-	c.Lists, c.Standings, c.Fetcher = c.Lists.Only(c.Ledger, names), c.Standings.LimitedTo(c.Ledger, names),
-		c.Fetcher.Only(names)
+	c.Lists, c.Standings, c.Fetcher = c.Lists.LimitedTo(c.Ledger, names), c.Standings.LimitedTo(c.Ledger, names),
+		c.Fetcher.LimitedTo(names)
 	c.Standings.SetValid(c.Valid)
 	ours := func(job string) bool {
 		_, of, _ := strings.Cut(job, " ")
@@ -105,17 +105,17 @@ func (c Config) only(names []string) Config {
 		acts.Ledger, c.Mandates = c.Ledger, &acts
 	}
 	if c.Writebacks != nil {
-		c.Writebacks = c.Writebacks.Only(c.Ledger, names)
+		c.Writebacks = c.Writebacks.LimitedTo(c.Ledger, names)
 	}
 	if c.Attention != nil {
 		acts := *c.Attention
 		acts.Ledger, c.Attention = c.Ledger, &acts
 	}
 	if c.Matches != nil { // other claims to a customer need the whole ledger
-		c.Matches = c.Matches.Only(names)
+		c.Matches = c.Matches.LimitedTo(names)
 	}
 	if c.Mappings != nil {
-		c.Mappings = c.Mappings.Only(c.Ledger, names)
+		c.Mappings = c.Mappings.LimitedTo(c.Ledger, names)
 	}
 	return c
 }
