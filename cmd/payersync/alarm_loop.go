@@ -98,7 +98,7 @@ func (t *alarms) look(ctx context.Context) {
 		t.begin()
 	}
 	if t.last = nil; len(t.teller.Ways) > 0 {
-		t.tell(ctx)
+		t.notify(ctx)
 	}
 	if t.keep != nil && ctx.Err() == nil {
 		t.kept(ctx, began)
@@ -125,8 +125,8 @@ func (t *alarms) kept(ctx context.Context, began time.Time) {
 	t.keep(ctx, l)
 }
 
-// tell sends every way its new alarms.
-func (t *alarms) tell(ctx context.Context) {
+// notify sends every way its new alarms.
+func (t *alarms) notify(ctx context.Context) {
 	err := t.teller.Notify(ctx)
 	switch {
 	case ctx.Err() != nil:

@@ -182,7 +182,7 @@ func (f *fleet) attend(ctx context.Context) {
 			}
 		})
 		if alive {
-			f.manager.tell("WATCHDOG=1")
+			f.manager.notify("WATCHDOG=1")
 		}
 		select {
 		case <-ctx.Done():

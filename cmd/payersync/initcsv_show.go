@@ -179,8 +179,8 @@ func (s *dataSetup) empty(column string) bool {
 	return filled == 0
 }
 
-// tell shows the effect of a first run, and the next step.
-func (s *dataSetup) tell(t trial) error {
+// printTrial shows the effect of a first run, and the next step.
+func (s *dataSetup) printTrial(t trial) error {
 	if s.JSON() {
 		return show.JSON(s.Out, s.report(t))
 	}

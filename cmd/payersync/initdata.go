@@ -60,7 +60,7 @@ func (s *dataSetup) finish(ctx context.Context) error {
 		return fmt.Errorf("the set-up is written, but a plan could not be tried: %w; see payersync plan --config %s", err,
 			filepath.Join(s.dir, configFile))
 	}
-	return s.tell(trial)
+	return s.printTrial(trial)
 }
 
 // propose makes the proposal, with a person's answers if somebody can be asked.

@@ -12,7 +12,7 @@ import (
 // printQuality prints notes: nothing of it holds a record back.
 func (a *app) printQuality(connection string, q admin.Quality, p privacy) {
 	for _, m := range q.NotUnderstood {
-		a.Hanging("note  ", fmt.Sprintf("%s: %s: %d not understood%s%s", connection, m.Path, m.Count, m.By(), told(m, p)))
+		a.Hanging("note  ", fmt.Sprintf("%s: %s: %d not understood%s%s", connection, m.Path, m.Count, m.By(), misreadText(m, p)))
 		a.Hanging("        ", show.Sentence(m.Next))
 	}
 	for _, s := range q.Shared {
@@ -23,8 +23,8 @@ func (a *app) printQuality(connection string, q admin.Quality, p privacy) {
 	}
 }
 
-// told lists the values of a misreading, and counts the unlisted ones.
-func told(m admin.Misread, p privacy) string {
+// misreadText lists the values of a misreading, and counts the unlisted ones.
+func misreadText(m admin.Misread, p privacy) string {
 	var values []string
 	for _, v := range m.Values {
 		text := fmt.Sprintf("%s ×%d", v.Value, v.Count)

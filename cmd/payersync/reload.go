@@ -163,7 +163,7 @@ func (r *reloader) follow(ctx context.Context, now look) {
 		}
 		r.taken, restart = now.config, waiting
 	}
-	r.tell(ctx, wrong, restart)
+	r.reportMistakes(ctx, wrong, restart)
 }
 
 // use builds an installation from a configuration and puts it in force. Running work goes on with the earlier
@@ -197,9 +197,9 @@ func (r *reloader) use(ctx context.Context, file *config.Config) (restart []stri
 	return restart, nil
 }
 
-// tell stores the mistakes of the configuration for the status, and then logs them once: so the status has
+// reportMistakes stores the mistakes of the configuration for the status, and then logs them once: so the status has
 // them before the log.
-func (r *reloader) tell(ctx context.Context, wrong string, restart []string) {
+func (r *reloader) reportMistakes(ctx context.Context, wrong string, restart []string) {
 	if wrong != r.noted.Problem || !slices.Equal(restart, r.noted.Restart) {
 		if err := r.note(ctx, wrong, restart); err != nil && ctx.Err() == nil {
 			r.log.WithError(err).Error("the ledger does not show the outcome of the new configuration")

@@ -37,8 +37,8 @@ func (m *manager) there() bool {
 	return socket != ""
 }
 
-// tell sends one message of the manager's protocol.
-func (m *manager) tell(lines ...string) {
+// notify sends one message of the manager's protocol.
+func (m *manager) notify(lines ...string) {
 	_, err := daemon.SdNotify(false, strings.Join(lines, "\n"))
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -48,15 +48,15 @@ func (m *manager) tell(lines ...string) {
 	m.quiet = err != nil
 }
 
-func (m *manager) ready() { m.tell(daemon.SdNotifyReady) }
+func (m *manager) ready() { m.notify(daemon.SdNotifyReady) }
 
 // reloading reports the begin of a reload; ready ends it. The time tells the manager that this answers its
 // own signal.
 func (m *manager) reloading() {
-	m.tell(daemon.SdNotifyReloading, strings.TrimSpace(daemon.SdNotifyMonotonicUsec()))
+	m.notify(daemon.SdNotifyReloading, strings.TrimSpace(daemon.SdNotifyMonotonicUsec()))
 }
 
-func (m *manager) stopping() { m.tell(daemon.SdNotifyStopping) }
+func (m *manager) stopping() { m.notify(daemon.SdNotifyStopping) }
 
 // say reports the mistake in the configuration, "" for none.
 func (m *manager) say(config string) { m.status(func() { m.config = config }) }
@@ -75,7 +75,7 @@ func (m *manager) status(change func()) {
 	m.told = text
 	m.mu.Unlock()
 	if news {
-		m.tell("STATUS=" + text)
+		m.notify("STATUS=" + text)
 	}
 }
 
@@ -107,7 +107,7 @@ func (svc *service) attend(ctx context.Context, ledger *state.Ledger) {
 		}
 		was := alive
 		if alive = !ready || svc.worker.Alive(); ready && alive {
-			svc.manager.tell(daemon.SdNotifyWatchdog)
+			svc.manager.notify(daemon.SdNotifyWatchdog)
 		}
 		if was && !alive {
 			svc.log.Error("the schedules have stopped; payersync serve no longer reports to the service manager that it is alive")

@@ -50,7 +50,7 @@ func Walk(ctx context.Context, p Pager) iter.Seq2[connector.Page, error] {
 // walking yields the pages of steps.
 func walking(p Pager, steps func(*walk) error) iter.Seq2[connector.Page, error] {
 	return func(yield func(connector.Page, error) bool) {
-		w := &walk{pager: p.withDefaults(), yield: yield, seen: map[string]sight{}}
+		w := &walk{pager: p.withDefaults(), yield: yield, seen: map[string]met{}}
 		if err := steps(w); err != nil && !w.stopped {
 			yield(connector.Page{}, err)
 		}
@@ -71,7 +71,7 @@ func (p Pager) withDefaults() Pager {
 type walk struct {
 	pager   Pager
 	yield   func(connector.Page, error) bool
-	seen    map[string]sight // by id, over all passes: the only data kept of a possibly very long list
+	seen    map[string]met   // by id, over all passes: the only data kept of a possibly very long list
 	began   func() time.Time // when the read began; nil if not needed
 	passed  int              // passes begun
 	stopped bool             // the consumer has enough
@@ -84,8 +84,8 @@ type walk struct {
 	moved bool // an id was met in two places
 }
 
-// sight is how a record was met last.
-type sight struct {
+// met is how a record was met last.
+type met struct {
 	hash [sha256.Size]byte
 	pass int
 }
@@ -133,7 +133,7 @@ func (w *walk) page(records []connector.Record) connector.Page {
 	before := w.met
 	for _, r := range records {
 		last, known := w.seen[r.SourceID]
-		now := sight{pass: w.passed}
+		now := met{pass: w.passed}
 		_, _ = hex.Decode(now.hash[:], []byte(r.Hash())) // it is the hex of a SHA-256
 		w.seen[r.SourceID] = now
 		switch {

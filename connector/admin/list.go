@@ -88,7 +88,7 @@ func (c *Count) List(found []health.Condition, has func(string) bool) []Line {
 	}
 	for _, f := range found {
 		if slices.Contains(ListedConditions, f.Code) {
-			lines = tell(lines, f)
+			lines = addCondition(lines, f)
 		}
 	}
 	slices.SortStableFunc(lines, Line.compare)
@@ -123,8 +123,8 @@ var countedBy = map[health.Code]string{
 	health.SubscriptionChanged: string(connector.ReasonSubscriptionChanged),
 }
 
-// tell adds a condition to the line that counts its items, or as a line of its own.
-func tell(lines []Line, f health.Condition) []Line {
+// addCondition adds a condition to the line that counts its items, or as a line of its own.
+func addCondition(lines []Line, f health.Condition) []Line {
 	i := slices.IndexFunc(lines, func(l Line) bool { return l.Subject == countedBy[f.Code] })
 	if i < 0 {
 		return append(lines, lineOfCondition(f))

@@ -405,7 +405,7 @@ func (t *Notifier) NotifyUnwritable(ctx context.Context, cause error) error {
 			func(a state.Alarm) bool { return a.Way == w.Name && a.Code == string(c.Code) && a.Told != "" })
 		day := sha256.Sum256([]byte(t.Installation + "\x00" + w.Name + "\x00" + now.UTC().Format(time.DateOnly)))
 		m := Message{ID: fmt.Sprintf("ledger-%x-%d", day[:12], t.outages), Kind: KindAlarms, At: now,
-			Installation: t.Installation, Begun: []Told{t.told(w, item{holds: &c}, nil)}, when: t.Time, account: t.Account,
+			Installation: t.Installation, Begun: []Notice{t.noticeFor(w, item{holds: &c}, nil)}, when: t.Time, account: t.Account,
 			list: t.list()}
 		body, err := w.Sender.Freeze(m)
 		if err != nil {

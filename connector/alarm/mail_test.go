@@ -35,7 +35,7 @@ func sample() Message {
 	return Message{
 		ID: "MESSAGE1", Kind: KindAlarms, At: at, Installation: "test",
 		when: func(at time.Time) string { return at.Format(time.RFC3339) },
-		Begun: []Told{{Code: health.RunFailed, Subject: "acme", Connection: "acme", Urgent: true, Since: at,
+		Begun: []Notice{{Code: health.RunFailed, Subject: "acme", Connection: "acme", Urgent: true, Since: at,
 			Sentence: "The last run of acme did not come to its end.", Next: "Look at it."}},
 	}
 }

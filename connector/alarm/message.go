@@ -30,16 +30,16 @@ type Message struct {
 	Kind         Kind      `json:"kind"`
 	At           time.Time `json:"at"`
 	Installation string    `json:"installation"`
-	Begun        []Told    `json:"begun"`
-	Over         []Told    `json:"over"`
+	Begun        []Notice  `json:"begun"`
+	Over         []Notice  `json:"over"`
 
 	when    func(time.Time) string
 	account string // that its command lines name; "" for none
 	list    string // the command that lists the current alarms; "" for none
 }
 
-// Told is a condition in a message.
-type Told struct {
+// Notice is a condition in a message.
+type Notice struct {
 	Code       health.Code      `json:"code"`
 	Subject    string           `json:"subject"`
 	Connection string           `json:"connection"`
@@ -78,9 +78,9 @@ func (t *Notifier) compose(ctx context.Context, w Way, items []item) (Message, e
 	}
 	for _, it := range items {
 		if it.over {
-			m.Over = append(m.Over, t.told(w, it, names))
+			m.Over = append(m.Over, t.noticeFor(w, it, names))
 		} else {
-			m.Begun = append(m.Begun, t.told(w, it, names))
+			m.Begun = append(m.Begun, t.noticeFor(w, it, names))
 		}
 	}
 	return m, nil
@@ -94,13 +94,13 @@ func (t *Notifier) list() string {
 	return t.Command(connector.Step{Do: connector.DoListAlarms})
 }
 
-// told returns a condition in the form for a way.
-func (t *Notifier) told(w Way, it item, names map[state.RecordID]connector.Label) Told {
+// noticeFor returns a condition in the form for a way.
+func (t *Notifier) noticeFor(w Way, it item, names map[state.RecordID]connector.Label) Notice {
 	clean := func(s string) string {
 		return connector.NameAccount(connector.OneLine(t.Clean(s, w.Names)), t.Account)
 	}
 	a := it.alarm
-	out := Told{Code: health.Code(a.Code), Subject: clean(a.Subject), Connection: a.Connection, Urgent: a.Urgent,
+	out := Notice{Code: health.Code(a.Code), Subject: clean(a.Subject), Connection: a.Connection, Urgent: a.Urgent,
 		Since: a.Since, OverAt: a.OverAt, Sentence: clean(a.Text)}
 	if c := it.holds; c != nil {
 		out.Code, out.Subject, out.Connection, out.Urgent = c.Code, clean(c.Subject), c.Connection, c.Urgent
@@ -131,10 +131,10 @@ func (m Message) Subject() string {
 }
 
 // summary describes the news in a few words: the kinds, numbers, and places.
-func summary(told []Told) string {
+func summary(told []Notice) string {
 	const most = 3
 	var parts []string
-	groups := grouped(told, func(a, b Told) bool { return a.Code == b.Code && a.Connection == b.Connection })
+	groups := grouped(told, func(a, b Notice) bool { return a.Code == b.Code && a.Connection == b.Connection })
 	for _, g := range groups[:min(most, len(groups))] {
 		part := g[0].Code.Title()
 		if g[0].Connection != "" {
@@ -152,11 +152,11 @@ func summary(told []Told) string {
 }
 
 // grouped groups similar alarms, in the order of the first of each group.
-func grouped(told []Told, alike func(a, b Told) bool) (groups [][]Told) {
+func grouped(told []Notice, alike func(a, b Notice) bool) (groups [][]Notice) {
 	for _, one := range told {
-		i := slices.IndexFunc(groups, func(g []Told) bool { return alike(g[0], one) })
+		i := slices.IndexFunc(groups, func(g []Notice) bool { return alike(g[0], one) })
 		if i < 0 {
-			groups = append(groups, []Told{one})
+			groups = append(groups, []Notice{one})
 			continue
 		}
 		groups[i] = append(groups[i], one)
@@ -178,7 +178,7 @@ func (m Message) Text() string {
 	}
 	for _, part := range []struct {
 		heading string
-		told    []Told
+		told    []Notice
 		over    bool
 	}{{"New alarms", m.Begun, false}, {"Ended alarms", m.Over, true}} {
 		if len(part.told) == 0 {
@@ -186,7 +186,7 @@ func (m Message) Text() string {
 		}
 		line("\n%s", part.heading)
 		for _, g := range grouped(part.told,
-			func(a, b Told) bool { return a.Code == b.Code && a.Connection == b.Connection && a.Next == b.Next }) {
+			func(a, b Notice) bool { return a.Code == b.Code && a.Connection == b.Connection && a.Next == b.Next }) {
 			m.group(line, g, part.over)
 		}
 	}
@@ -197,7 +197,7 @@ func (m Message) Text() string {
 	return connector.NameAccount(b.String(), m.account)
 }
 
-func (m Message) group(line func(string, ...any), g []Told, over bool) {
+func (m Message) group(line func(string, ...any), g []Notice, over bool) {
 	count := ""
 	if len(g) > 1 {
 		count = fmt.Sprintf(": %d times", len(g))

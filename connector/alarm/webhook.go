@@ -12,9 +12,9 @@ type Webhook struct{ webhook.Receiver }
 
 // Freeze returns the body of the request.
 func (h *Webhook) Freeze(m Message) ([]byte, error) {
-	for _, list := range []*[]Told{&m.Begun, &m.Over} {
+	for _, list := range []*[]Notice{&m.Begun, &m.Over} {
 		if *list == nil {
-			*list = []Told{}
+			*list = []Notice{}
 		}
 	}
 	return json.Marshal(struct {

@@ -80,8 +80,8 @@ func (k DeliveryKey) Set(h http.Header) {
 	}
 }
 
-// told is the part of the first key sent to the service.
-func (k DeliveryKey) told() json.RawMessage {
+// sentPart is the part of the first key sent to the service.
+func (k DeliveryKey) sentPart() json.RawMessage {
 	var way, body object
 	if k.Username != "" {
 		way.set("username", quote(k.Username))

@@ -178,7 +178,7 @@ func (c *Client) prepareWebhooks(ctx context.Context, setUp SetUp) error {
 	if err := setUp.Keep(connector.NewSecret(secret)); err != nil {
 		return err
 	}
-	_, err = c.putWebhook(ctx, "set the webhook delivery key", "/auth", setUp.Key.told())
+	_, err = c.putWebhook(ctx, "set the webhook delivery key", "/auth", setUp.Key.sentPart())
 	return err
 }
 

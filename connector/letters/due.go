@@ -54,8 +54,8 @@ const (
 	WhyMany        Why = "many"            // it would be many more than the last time
 )
 
-// held are the reasons for a letter to wait individually, outside any batch.
-var held = []Why{WhyReplaced, WhyShared, WhyAlsoWritten, WhyOwnDomain, WhyExample}
+// waitsAlone are the reasons for a letter to wait individually, outside any batch.
+var waitsAlone = []Why{WhyReplaced, WhyShared, WhyAlsoWritten, WhyOwnDomain, WhyExample}
 
 // Distances between letters, in days.
 const (

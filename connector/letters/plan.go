@@ -181,7 +181,7 @@ func oneADay(p *Plan, among ...What) {
 func (d *Desk) approved(p *Plan, b *books) {
 	for i := range p.Next {
 		x := &p.Next[i]
-		if x.What != Due && !(x.What == Waits && slices.Contains(held, x.Why)) {
+		if x.What != Due && !(x.What == Waits && slices.Contains(waitsAlone, x.Why)) {
 			continue
 		}
 		at, known := b.approvals.Letters[state.ApprovedLetter{Setup: x.Setup, MandateID: x.MandateID, Step: x.Step,
@@ -271,7 +271,7 @@ func (d *Desk) batch(p *Plan, b *books) {
 }
 
 // together reports whether the letter waits for a person together with others.
-func (x *Next) together() bool { return x.What == Waits && !slices.Contains(held, x.Why) }
+func (x *Next) together() bool { return x.What == Waits && !slices.Contains(waitsAlone, x.Why) }
 
 // hashOf returns the hash for the approval of letters: its sender has seen exactly these.
 func hashOf(letters []Next) string {
@@ -407,7 +407,7 @@ func (d *Desk) payers(ctx context.Context, now time.Time, p *Plan, b *books, h *
 			Language: d.language(language, d.Settings.Language[s.Connection]), LinkAt: s.Mandate.LinkAt,
 			Stops: stops.of(s.RecordID, recipient), Steps: h.letters[s.Mandate.ID],
 		}
-		d.told(f, h)
+		d.addJournal(f, h)
 		f.First, f.Last, f.LastThere = h.first[f.MandateID], h.last[f.RecordID], h.lastThere[recipient]
 		f.Before = slices.ContainsFunc(h.mandates[f.RecordID], func(m string) bool { return m != f.MandateID })
 		b.payers = append(b.payers, f)
@@ -432,8 +432,8 @@ func lives(s connector.MandateStatus) bool {
 	return s.Underway() || s == connector.MandateActive
 }
 
-// told adds letters about the payer's mandate that only the journal knows.
-func (d *Desk) told(f *facts, h *history) {
+// addJournal adds letters about the payer's mandate that only the journal knows.
+func (d *Desk) addJournal(f *facts, h *history) {
 	if len(h.told) == 0 {
 		return
 	}

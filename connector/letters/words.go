@@ -35,5 +35,5 @@ func (w Why) Sentence() string { return sentences[w] }
 
 // Alone reports whether a letter waiting for this reason is approved individually.
 func (w Why) Alone() bool {
-	return slices.ContainsFunc(held, func(h Why) bool { return w == h })
+	return slices.ContainsFunc(waitsAlone, func(h Why) bool { return w == h })
 }

@@ -61,8 +61,8 @@ func (s *search) assign() map[int]int {
 	return best
 }
 
-// tell returns the results, record by record.
-func (s *search) tell(best map[int]int) []Suggestion {
+// results returns the results, record by record.
+func (s *search) results(best map[int]int) []Suggestion {
 	var out []Suggestion
 	for start, end := 0, 0; start < len(s.found); start = end {
 		record := s.found[start].record

@@ -196,7 +196,7 @@ func Find(ctx context.Context, records Pages[Record], customers Pages[Customer],
 		return nil, err
 	}
 	s.lookForRivals()
-	return s.tell(s.assign()), nil
+	return s.results(s.assign()), nil
 }
 
 func newSearch(settings Settings) *search {

@@ -229,8 +229,8 @@ func (d *Door) due(now time.Time, every time.Duration) (rows []state.SignInAttem
 // later runs do in the background, so the response time does not depend on it.
 func (d *Door) later(do func()) { d.background.Go(do) }
 
-// tell counts a refusal, and returns how many to write to the audit log now; 0 for none.
-func (d *Door) tell(of string, now time.Time) int {
+// countRefusal counts a refusal, and returns how many to write to the audit log now; 0 for none.
+func (d *Door) countRefusal(of string, now time.Time) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	r := d.told[of]

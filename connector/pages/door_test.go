@@ -38,7 +38,7 @@ func TestCountersStayBoundedWhateverNamesAndAddressesCome(t *testing.T) {
 		} else if _, err := d.save(context.Background(), at, saveEvery); err != nil {
 			t.Fatal(err)
 		}
-		d.tell(fmt.Sprintf("name %d", i), at)
+		d.countRefusal(fmt.Sprintf("name %d", i), at)
 	}
 	if len(d.tries) > remembered || len(d.changed) > 2*remembered || len(d.told) > remembered {
 		t.Errorf("%d counters, %d unsaved and %d refusals are in memory", len(d.tries), len(d.changed), len(d.told))

@@ -168,7 +168,7 @@ func (p *Pages) noteWrong(ctx context.Context, user *state.User) {
 // noteRefusal notes a refusal in the audit log, at most once a minute of each kind, so refused clients cannot fill the
 // ledger. It counts the others.
 func (p *Pages) noteRefusal(ctx context.Context, of string, e state.Entry) {
-	n := p.cfg.Door.tell(of, time.Now())
+	n := p.cfg.Door.countRefusal(of, time.Now())
 	if n == 0 {
 		return
 	}

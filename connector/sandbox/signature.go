@@ -102,9 +102,9 @@ func (sig Signature) key(secret connector.Secret) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// told returns the receiver's key for checking signatures of secret: the secret itself, or the public key
+// receiverKey returns the receiver's key for checking signatures of secret: the secret itself, or the public key
 // that belongs to it.
-func (sig Signature) told(secret connector.Secret) connector.Secret {
+func (sig Signature) receiverKey(secret connector.Secret) connector.Secret {
 	if sig.Algorithm != algorithmEd25519 {
 		return secret
 	}

@@ -43,7 +43,7 @@ type credentials struct {
 // key.
 func (s *Sandbox) WebhookSecret() connector.Secret {
 	defer s.lock()()
-	return s.opt.Switches.Signature.told(s.hooks.secret)
+	return s.opt.Switches.Signature.receiverKey(s.hooks.secret)
 }
 
 // renewSecret signs with another secret from now on.
@@ -200,7 +200,7 @@ func (s *Sandbox) setDigest(c *call, r *http.Request) {
 	sig := s.opt.Switches.Signature
 	s.renewSecret(sig.draw(s.tokenIDs))
 	s.hooks.digested = true
-	c.reply(http.StatusOK, object{field("secretKey", quote(sig.told(s.hooks.secret).Expose()))}.json())
+	c.reply(http.StatusOK, object{field("secretKey", quote(sig.receiverKey(s.hooks.secret).Expose()))}.json())
 }
 
 // setAuth is PUT /apps/{client_id}/webhooks/auth: what the service is to show

@@ -32,7 +32,7 @@ type sharedListener struct {
 
 	mu      sync.Mutex
 	open    int
-	holders map[holder]*held
+	holders map[holder]*clientConnections
 }
 
 // holder is a client by its block; a proxy is none of the clients beside it.
@@ -41,8 +41,8 @@ type holder struct {
 	proxy bool
 }
 
-// held are the connections of one client.
-type held struct {
+// clientConnections are the connections of one client.
+type clientConnections struct {
 	open    int
 	waiting list.List // of *sharedConn: closable ones, the longest wait first
 }
@@ -53,7 +53,7 @@ func (c Connections) share(ln net.Listener, srv *http.Server) *sharedListener {
 	closed := make(chan struct{})
 	l := &sharedListener{
 		Listener: ln, Connections: c, freed: make(chan struct{}, 1), closed: closed,
-		close: sync.OnceFunc(func() { close(closed) }), holders: make(map[holder]*held),
+		close: sync.OnceFunc(func() { close(closed) }), holders: make(map[holder]*clientConnections),
 	}
 	srv.ConnState = func(conn net.Conn, state http.ConnState) {
 		if state == http.StateActive || state == http.StateIdle {
@@ -125,7 +125,7 @@ func (l *sharedListener) firstToGo() *sharedConn {
 	if l.open < l.Most {
 		return nil
 	}
-	var of *held
+	var of *clientConnections
 	var ofProxy bool
 	for who, h := range l.holders {
 		if h.waiting.Len() > 0 && (of == nil || ofProxy && !who.proxy || ofProxy == who.proxy && h.open > of.open) {
@@ -145,7 +145,7 @@ func (l *sharedListener) admit(conn net.Conn) *sharedConn {
 	defer l.mu.Unlock()
 	h := l.holders[c.of]
 	if h == nil {
-		h = new(held)
+		h = new(clientConnections)
 		l.holders[c.of] = h
 	}
 	l.open++

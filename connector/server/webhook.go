@@ -83,7 +83,7 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request) Event {
 	if !connector.IsJSON(r.Header.Get("Content-Type")) {
 		return Event{Outcome: WrongType}
 	}
-	if refusal, err := s.held(r.Context(), KeyFailed,
+	if refusal, err := s.check(r.Context(), KeyFailed,
 		func(k Keys) error { return k.Delivery.Check(r.Header) }); err != nil {
 		return notHeld(w, refusal, err)
 	}
@@ -94,7 +94,7 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request) Event {
 	}
 	var signed billing.Signed
 	now := s.cfg.Now()
-	refusal, err := s.held(r.Context(), SignatureFailed, func(k Keys) (err error) {
+	refusal, err := s.check(r.Context(), SignatureFailed, func(k Keys) (err error) {
 		signed, err = k.Verifier.Verify(r.Header, body, now)
 		return err
 	})
@@ -112,10 +112,10 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request) Event {
 	return s.store(w, r, deliveries)
 }
 
-// held checks a request against the keys. If they do not fit, it reads the keys anew and checks once more: a
+// check checks a request against the keys. If they do not fit, it reads the keys anew and checks once more: a
 // secret is stored before any other request to the service, so a new one is there by then. Only one failing
 // request at a time reads the keys.
-func (s *Server) held(ctx context.Context, refusal RequestOutcome, against func(Keys) error) (RequestOutcome, error) {
+func (s *Server) check(ctx context.Context, refusal RequestOutcome, against func(Keys) error) (RequestOutcome, error) {
 	keys, err := s.current(ctx)
 	if err != nil {
 		return NotStored, err

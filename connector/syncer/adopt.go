@@ -38,7 +38,7 @@ func (r *run) adopt(ctx context.Context, c state.Change) error {
 	case step.Do == protocol.Wait, step.Do == protocol.ReadList: // for time or for lists, and for no person: it is planned again
 		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")
 	case step.Do != protocol.Adopt && step.Reason != "":
-		reason := k.told(step.Reason)
+		reason := k.reasonFor(step.Reason)
 		return r.hold(ctx, c, next.Link, reason, k.because(reason))
 	case step.Do != protocol.Adopt || step.Customer != c.BillingID: // nobody carries it any more, or another does
 		return r.closeWith(ctx, c, connector.ChangeVoid, "", "")

@@ -301,7 +301,7 @@ func (r *run) planNew(d state.Decision, res mapping.Result, next protocol.Outcom
 		r.waitsUntil(k.until)
 	}
 	d.LinkState, d.Topic, d.Contested = next.Link, state.Topic(protocol.LaneOf(step.Reason)), k.rival != ""
-	reason := k.told(step.Reason)
+	reason := k.reasonFor(step.Reason)
 	return d.Because(reason, k.because(reason))
 }
 

@@ -190,9 +190,9 @@ func (r *run) gatherPairDecision(ctx context.Context, sourceID string, k *keyKno
 	return nil
 }
 
-// told returns the reason to report for a step's reason. If the chosen customer is unavailable, it reports the cause.
+// reasonFor returns the reason to report for a step's reason. If the chosen customer is unavailable, it reports the cause.
 // If a person has ruled out the customer with the key, it reports the key as disputed.
-func (k keyKnown) told(reason connector.Reason) connector.Reason {
+func (k keyKnown) reasonFor(reason connector.Reason) connector.Reason {
 	if k.rejected && reason == connector.ReasonOtherKey && k.other == "" {
 		return connector.ReasonKeyDisputed
 	}

@@ -24,8 +24,8 @@ type below struct {
 // Inherited reports whether the value at path comes from the file that this one is written over.
 func (d *Doc) Inherited(path Path) bool { return d.below.nodes[d.Node(path)] }
 
-// told completes a message about a value of the other file.
-func (d *Doc) told(node *yaml.Node, message string) string {
+// named completes a message about a value of the other file.
+func (d *Doc) named(node *yaml.Node, message string) string {
 	if d.below.nodes[node] {
 		return message + " (inherited from " + d.below.name + ")"
 	}

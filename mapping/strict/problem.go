@@ -115,7 +115,7 @@ func (e *Error) join(between string) string {
 // Problem returns a problem of the value at path, or of the nearest existing block above it.
 func (d *Doc) Problem(path Path, format string, args ...any) Problem {
 	key, node := d.nearest(path)
-	message := d.told(node, fmt.Sprintf(format, args...))
+	message := d.named(node, fmt.Sprintf(format, args...))
 	switch {
 	case node == d.root:
 		return d.at(node.Line, node.Column, 1, message)
@@ -133,7 +133,7 @@ func (d *Doc) KeyProblem(path Path, format string, args ...any) Problem {
 	if key == nil {
 		key = node
 	}
-	return d.at(key.Line, key.Column, d.width(key), d.told(key, fmt.Sprintf(format, args...)))
+	return d.at(key.Line, key.Column, d.width(key), d.named(key, fmt.Sprintf(format, args...)))
 }
 
 // TextProblem returns a problem inside the text at path, width characters long,
@@ -142,7 +142,7 @@ func (d *Doc) KeyProblem(path Path, format string, args ...any) Problem {
 func (d *Doc) TextProblem(path Path, from, width int, format string, args ...any) Problem {
 	_, node := d.nearest(path)
 	line, column := d.locate(node, from)
-	return d.at(line, column, width, d.told(node, fmt.Sprintf(format, args...)))
+	return d.at(line, column, width, d.named(node, fmt.Sprintf(format, args...)))
 }
 
 // Instead returns the line of the value at path with another text for its value, in quotes if YAML needs
