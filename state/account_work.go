@@ -147,7 +147,7 @@ func (e *postgres) markLast() {
 // DueAccounts returns the active accounts with deliveries for [Ledger.OpenDeliveries] now. One query over all
 // accounts finds the candidates, and one for each of these decides.
 func (s *Server) DueAccounts(ctx context.Context, gap time.Duration) (due []int64, err error) {
-	if err := s.askTime(ctx); err != nil {
+	if err := s.firstTime(ctx); err != nil {
 		return nil, refusedServer(err)
 	}
 	now := s.Now()

@@ -38,7 +38,7 @@ func (tx *Tx) DecideAsking(id RecordID, decision connector.AskDecision, word Ent
 	if !known {
 		return false, ErrNoRecord
 	}
-	seq, err := tx.said(word)
+	seq, err := tx.auditDecision(word)
 	if err != nil {
 		return false, err
 	}

@@ -118,7 +118,7 @@ func looksOther(marks []string, person, number string) bool {
 func (tx *Tx) Bar(connection, sourceID string, how Forgotten) error {
 	id := RecordID{connection, sourceID}
 	if how == ForgottenNot {
-		return tx.unerase(id)
+		return tx.permitAgain(id)
 	}
 	var was Forgotten
 	err := tx.row([]any{&was}, "SELECT forgotten FROM source_records WHERE connection = ? AND source_id = ?", connection,

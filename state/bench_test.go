@@ -52,7 +52,7 @@ func hammer(b *testing.B, insert func(n int64) error) {
 func BenchmarkInboxInsert(b *testing.B) {
 	d := newDesk(b)
 	hammer(b, func(n int64) error {
-		_, err := d.TakeIn(context.Background(), benchDelivery(n))
+		_, err := d.StoreDelivery(context.Background(), benchDelivery(n))
 		return err
 	})
 	if got := one[int](b, d.Ledger, "SELECT count(*) FROM inbox"); got != b.N {

@@ -210,7 +210,7 @@ func (tx *Tx) CloseWith(run int64, c Change, to connector.ChangeState, reason co
 	if reason == "" {
 		return nil
 	}
-	return tx.rest(p, reason)
+	return tx.lookNextIfOthers(p, reason)
 }
 
 // topic returns the topic of a reason that the change ends with, or waits for.

@@ -6,9 +6,9 @@ import (
 	"fmt"
 )
 
-// said appends a person's decision to the audit log and returns its line number, which its effects
+// auditDecision appends a person's decision to the audit log and returns its line number, which its effects
 // refer to.
-func (tx *Tx) said(e Entry) (seq int64, err error) {
+func (tx *Tx) auditDecision(e Entry) (seq int64, err error) {
 	if err := tx.Audit(e); err != nil {
 		return 0, err
 	}
@@ -29,7 +29,7 @@ func (tx *Tx) GiveUp(id RecordID, of string, word Entry) (news bool, err error) 
 	if !known {
 		return false, ErrNoRecord
 	}
-	seq, err := tx.said(word)
+	seq, err := tx.auditDecision(word)
 	if err != nil {
 		return false, err
 	}
@@ -90,7 +90,7 @@ func (tx *Tx) LetBe(p Payer, word Entry) (news bool, err error) {
 	if err != nil || same {
 		return false, err
 	}
-	seq, err := tx.said(word)
+	seq, err := tx.auditDecision(word)
 	if err != nil {
 		return false, err
 	}
@@ -130,7 +130,7 @@ func (tx *Tx) CloseSubscription(word Entry) (news bool, err error) {
 	case same:
 		return false, nil
 	}
-	seq, err := tx.said(word)
+	seq, err := tx.auditDecision(word)
 	if err != nil {
 		return false, err
 	}

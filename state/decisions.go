@@ -153,7 +153,7 @@ func (tx *Tx) SaveDecisions(run int64, connection, mapping string, decisions ...
 	if err := tx.holds(run); err != nil {
 		return err
 	}
-	known, err := tx.beforehand(connection, decisions)
+	known, err := tx.knownBefore(connection, decisions)
 	if err != nil {
 		return fmt.Errorf("look what is known of the records that were decided on: %w", err)
 	}
@@ -260,8 +260,8 @@ type before struct {
 	open    map[string]openChange
 }
 
-// beforehand returns the known data of the records of decisions, in their order.
-func (tx *Tx) beforehand(connection string, decisions []Decision) ([]before, error) {
+// knownBefore returns the known data of the records of decisions, in their order.
+func (tx *Tx) knownBefore(connection string, decisions []Decision) ([]before, error) {
 	known, ids := make([]before, len(decisions)), make([]string, len(decisions))
 	for i, d := range decisions {
 		ids[i] = connector.Clean(d.SourceID)

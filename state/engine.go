@@ -39,10 +39,10 @@ type engine interface {
 	pipelines() bool
 	// settle finds the result of a transaction whose commit lost its connection: nil for committed,
 	// ErrConnectionLost for not, else ErrOutcomeUnknown.
-	settle(ctx context.Context, tx *Tx, lost error) error
-	// batchOver is called when a batch has ended, and rest after a while without writes.
-	batchOver(l *Ledger)
-	rest(conn *sql.Conn)
+	findOutcome(ctx context.Context, tx *Tx, lost error) error
+	// endBatch is called when a batch has ended, and rest after a while without writes.
+	endBatch(l *Ledger)
+	freeCache(conn *sql.Conn)
 	// close releases the engine's own resources. looked is when the file was last found sound, as
 	// far as this process knows; zero if unknown.
 	close(looked time.Time)

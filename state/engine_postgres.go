@@ -133,7 +133,7 @@ func (e *postgres) begin(tx *Tx) error {
 		e.lock(writersLock)); err != nil {
 		return tx.abandon(err)
 	}
-	e.server.hear(now)
+	e.server.noteTime(now)
 	if !e.server.clock {
 		tx.now = now.UTC().Truncate(time.Millisecond)
 	}
@@ -151,10 +151,10 @@ const timeline = "substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
 // lock is the key of a lock of the account; which one, says its kind.
 func (e *postgres) lock(kind int64) int64 { return kind<<32 | e.account }
 
-// batchOver gives the connection to other ledgers. Its prepared statements stay there. A growing
+// endBatch gives the connection to other ledgers. Its prepared statements stay there. A growing
 // ledger updates the tables' statistics by itself. The server does so only a minute later, and a
 // first backfill planned for empty tables takes hours by then.
-func (e *postgres) batchOver(l *Ledger) {
+func (e *postgres) endBatch(l *Ledger) {
 	clear(l.stmts)
 	if l.conn != nil {
 		_ = l.conn.Close()
@@ -193,11 +193,11 @@ func (s *Server) analyze() {
 // analyzeWithin is how long a writer waits for statistics.
 const analyzeWithin = 10 * time.Second
 
-func (*postgres) rest(*sql.Conn) {}
+func (*postgres) freeCache(*sql.Conn) {}
 
-// settle asks the server, of which the session may be gone.
-func (e *postgres) settle(ctx context.Context, tx *Tx, _ error) error {
-	return e.server.settle(ctx, tx.id, tx.timeline)
+// findOutcome asks the server, of which the session may be gone.
+func (e *postgres) findOutcome(ctx context.Context, tx *Tx, _ error) error {
+	return e.server.findOutcome(ctx, tx.id, tx.timeline)
 }
 
 // snapshot begins a transaction that sees the commits before its first statement.

@@ -97,7 +97,7 @@ func (e *sqliteFile) open(ctx context.Context, l *Ledger) (err error) {
 	}
 	l.reader.SetMaxOpenConns(4)
 	l.reader.SetMaxIdleConns(4)
-	l.reader.SetConnMaxIdleTime(l.restAfter)
+	l.reader.SetConnMaxIdleTime(l.idleAfter)
 	switch err := l.enterWAL(ctx); {
 	case primaryCode(err) == sqlite3.SQLITE_BUSY:
 		return unreadable(ctx, e.path, err)
@@ -241,8 +241,8 @@ func (e *sqliteFile) readied(ctx context.Context, db executor) error {
 	return nil
 }
 
-// settle can ask nobody. A connection that had ended before took the transaction along.
-func (*sqliteFile) settle(_ context.Context, _ *Tx, lost error) error {
+// findOutcome can ask nobody. A connection that had ended before took the transaction along.
+func (*sqliteFile) findOutcome(_ context.Context, _ *Tx, lost error) error {
 	if errors.Is(lost, driver.ErrBadConn) {
 		return ErrOutcomeUnknown
 	}
@@ -251,11 +251,11 @@ func (*sqliteFile) settle(_ context.Context, _ *Tx, lost error) error {
 
 func (e *sqliteFile) close(looked time.Time) { e.noteIntegrity(looked) }
 
-func (*sqliteFile) batchOver(*Ledger) {}
+func (*sqliteFile) endBatch(*Ledger) {}
 
-// rest frees the writer's cache after a run of many records, because nobody needs it for hours. It
+// freeCache frees the writer's cache after a run of many records, because nobody needs it for hours. It
 // is of no account when it stays.
-func (*sqliteFile) rest(conn *sql.Conn) {
+func (*sqliteFile) freeCache(conn *sql.Conn) {
 	_, _ = conn.ExecContext(context.Background(), "PRAGMA shrink_memory")
 }
 

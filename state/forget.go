@@ -118,12 +118,12 @@ func (tx *Tx) erase(id RecordID, how Forgotten) error {
 	return nil
 }
 
-// unerase permits a record to be kept again; it comes back with the next reading, and the next run
+// permitAgain permits a record to be kept again; it comes back with the next reading, and the next run
 // reads everything.
-func (tx *Tx) unerase(id RecordID) error {
+func (tx *Tx) permitAgain(id RecordID) error {
 	n, err := tx.count("UPDATE source_records SET forgotten = '', content_hash = '', replan = 1 WHERE connection = ? AND source_id = ? AND forgotten <> ''", id.Connection, id.SourceID)
 	if err == nil && n > 0 {
-		err = errors.Join(tx.returned(id.Connection, id.SourceID),
+		err = errors.Join(tx.endPermission(id.Connection, id.SourceID),
 			tx.exec("DELETE FROM cursors WHERE connection = ?", id.Connection))
 	}
 	if err != nil {
@@ -168,8 +168,8 @@ func (l *Ledger) holdStill(connection string) (*Lock, error) {
 	return hold, err
 }
 
-// still fails with ErrRunning while a run of the connection may be at work and holds its lock.
-func (tx *Tx) still(hold *Lock, connection string) error {
+// stillHolds fails with ErrRunning while a run of the connection may be at work and holds its lock.
+func (tx *Tx) stillHolds(hold *Lock, connection string) error {
 	if hold.Proves() {
 		return nil
 	}
@@ -209,7 +209,7 @@ func (l *Ledger) Forget(ctx context.Context, id RecordID, by Entry) (left bool, 
 		return false, err
 	}
 	var t tombstone
-	if err := l.say(ctx, id, true, labels[id], func(k forgetKey, said tombstone) error {
+	if err := l.writeTombstone(ctx, id, true, labels[id], func(k forgetKey, said tombstone) error {
 		t = said
 		return l.Do(ctx, func(tx *Tx) error {
 			for _, key := range loose {
@@ -223,7 +223,7 @@ func (l *Ledger) Forget(ctx context.Context, id RecordID, by Entry) (left bool, 
 					return err
 				}
 			}
-			return errors.Join(tx.still(hold, id.Connection), tx.saveTombstone(k, said), tx.erase(id, ForgottenPayer),
+			return errors.Join(tx.stillHolds(hold, id.Connection), tx.saveTombstone(k, said), tx.erase(id, ForgottenPayer),
 				tx.Audit(by))
 		})
 	}); err != nil {
@@ -254,9 +254,9 @@ func (l *Ledger) Unforget(ctx context.Context, id RecordID, by Entry) error {
 	if how == ForgottenNot {
 		return ErrNotForgotten
 	}
-	return l.say(ctx, id, false, connector.Label{}, func(k forgetKey, said tombstone) error {
+	return l.writeTombstone(ctx, id, false, connector.Label{}, func(k forgetKey, said tombstone) error {
 		return l.Do(ctx, func(tx *Tx) error {
-			return errors.Join(tx.still(hold, id.Connection), tx.saveTombstone(k, said), tx.unerase(id), tx.Audit(by))
+			return errors.Join(tx.stillHolds(hold, id.Connection), tx.saveTombstone(k, said), tx.permitAgain(id), tx.Audit(by))
 		})
 	})
 }
@@ -272,8 +272,8 @@ func (l *Ledger) ForgottenAs(ctx context.Context, id RecordID) (how Forgotten, e
 	return how, err
 }
 
-// say writes a person's decision on a payer to the file, and then carries it out.
-func (l *Ledger) say(ctx context.Context, id RecordID, holds bool, of connector.Label,
+// writeTombstone writes a person's decision on a payer to the file, and then carries it out.
+func (l *Ledger) writeTombstone(ctx context.Context, id RecordID, holds bool, of connector.Label,
 	then func(forgetKey, tombstone) error) error {
 	f, err := l.openTombstones(ctx, l.seal, true)
 	if err != nil {

@@ -40,18 +40,18 @@ type Taken struct {
 	Again bool // there was, and it waits anew
 }
 
-// TakeIn stores a delivery, or notes a repeat as RepeatDelivery does, and returns when that is
+// StoreDelivery stores a delivery, or notes a repeat as RepeatDelivery does, and returns when that is
 // durable. When ctx ends it is not stored, unless the writer has begun: then it is waited for.
-func (l *Ledger) TakeIn(ctx context.Context, d Delivery) (Taken, error) {
+func (l *Ledger) StoreDelivery(ctx context.Context, d Delivery) (Taken, error) {
 	if l.seal.away != nil {
 		return Taken{}, l.seal.away
 	}
 	a := l.newArrival(d)
-	with := l.join(ctx, a)
+	with := l.joinArrivals(ctx, a)
 	select {
 	case <-with.done:
 	case <-ctx.Done():
-		if l.intake.leave(with, a) {
+		if l.intake.withdraw(with, a) {
 			return Taken{}, context.Cause(ctx)
 		}
 		<-with.done
@@ -63,15 +63,15 @@ func (l *Ledger) newArrival(d Delivery) *arrival {
 	return &arrival{Delivery: d, box: l.seal.box(d.Body, place("inbox", "body", d.Key))}
 }
 
-// join adds a delivery to those that the writer has not begun with.
-func (l *Ledger) join(ctx context.Context, a *arrival) *arrivals {
+// joinArrivals adds a delivery to those that the writer has not begun with.
+func (l *Ledger) joinArrivals(ctx context.Context, a *arrival) *arrivals {
 	l.intake.mu.Lock()
 	defer l.intake.mu.Unlock()
 	with := l.intake.open
 	if with == nil {
 		with = &arrivals{done: make(chan struct{})}
 		l.intake.open = with
-		go l.takeIn(context.WithoutCancel(ctx), with)
+		go l.storeArrivals(context.WithoutCancel(ctx), with)
 	}
 	with.of = append(with.of, a)
 	if len(with.of) == maxBatch {
@@ -80,8 +80,8 @@ func (l *Ledger) join(ctx context.Context, a *arrival) *arrivals {
 	return with
 }
 
-// leave reports whether a delivery could still be taken back.
-func (i *intake) leave(from *arrivals, a *arrival) bool {
+// withdraw reports whether a delivery could still be taken back.
+func (i *intake) withdraw(from *arrivals, a *arrival) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if from.begun {
@@ -91,8 +91,8 @@ func (i *intake) leave(from *arrivals, a *arrival) bool {
 	return true
 }
 
-// begin returns deliveries that can no longer be withdrawn or joined.
-func (i *intake) begin(with *arrivals) []*arrival {
+// start returns deliveries that can no longer be withdrawn or joined.
+func (i *intake) start(with *arrivals) []*arrival {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.open == with {
@@ -102,9 +102,9 @@ func (i *intake) begin(with *arrivals) []*arrival {
 	return with.of
 }
 
-// gather waits for more callers as long as some arrive after all runnable goroutines have run: the
+// wait waits for more callers as long as some arrive after all runnable goroutines have run: the
 // last answered caller sends the next.
-func (i *intake) gather(all *arrivals) {
+func (i *intake) wait(all *arrivals) {
 	for before := -1; before != i.size(all); {
 		before = i.size(all)
 		runtime.Gosched()
@@ -117,16 +117,16 @@ func (i *intake) size(all *arrivals) int {
 	return len(all.of)
 }
 
-// takeIn stores deliveries that came together. If one of them cannot be, each is stored by itself.
-func (l *Ledger) takeIn(ctx context.Context, all *arrivals) {
+// storeArrivals stores deliveries that came together. If one of them cannot be, each is stored by itself.
+func (l *Ledger) storeArrivals(ctx context.Context, all *arrivals) {
 	defer close(all.done)
-	l.intake.gather(all)
+	l.intake.wait(all)
 	var ofOne error
 	err := l.Do(ctx, func(tx *Tx) error {
-		ofOne = tx.receive(l.intake.begin(all))
+		ofOne = tx.receive(l.intake.start(all))
 		return ofOne
 	})
-	of := l.intake.begin(all) // also where the ledger took no write
+	of := l.intake.start(all) // also where the ledger took no write
 	if ofOne == nil || Unwritable(ofOne) || len(of) == 1 {
 		for _, a := range of {
 			a.failed = err

@@ -25,7 +25,7 @@ func (d *desk) hand(ctx context.Context, all ...Delivery) *coming {
 	for i, v := range all {
 		before := d.joined()
 		go func() {
-			c.taken[i], c.errs[i] = d.TakeIn(ctx, v)
+			c.taken[i], c.errs[i] = d.StoreDelivery(ctx, v)
 			c.ended <- i
 		}()
 		for d.joined() == before {
@@ -181,7 +181,7 @@ func TestADeliveryWhoseSenderLeftIsNotStoredUnlessItIsUnderWay(t *testing.T) {
 	}
 	leaving, leave := context.WithCancel(t.Context())
 	d.opts.Commit = func(done bool) error { leave(); return nil }
-	if taken, err := d.another().TakeIn(leaving, delivery("evt-4", "b1")); err != nil || !taken.Fresh || d.inboxed() != 2 {
+	if taken, err := d.another().StoreDelivery(leaving, delivery("evt-4", "b1")); err != nil || !taken.Fresh || d.inboxed() != 2 {
 		t.Errorf("%+v, %v; want to learn that the delivery was stored", taken, err)
 	}
 }
@@ -198,13 +198,13 @@ func TestADeliveryIsNotTakenInByALedgerThatTakesNoWrite(t *testing.T) {
 		return nil
 	}
 	broken := d.another()
-	if _, err := broken.TakeIn(t.Context(), delivery("evt-1", "b1")); !errors.Is(err, full) {
+	if _, err := broken.StoreDelivery(t.Context(), delivery("evt-1", "b1")); !errors.Is(err, full) {
 		t.Errorf("got %v, want %v", err, full)
 	}
 	if err := broken.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := broken.TakeIn(t.Context(), delivery("evt-1", "b1")); !errors.Is(err, ErrClosed) {
+	if _, err := broken.StoreDelivery(t.Context(), delivery("evt-1", "b1")); !errors.Is(err, ErrClosed) {
 		t.Errorf("got %v, want %v", err, ErrClosed)
 	}
 	if n := d.inboxed(); n != 0 {

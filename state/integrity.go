@@ -60,8 +60,8 @@ func startIntegrityCheck(look func(context.Context) error, before func(context.C
 // trusted reports whether the file may be written before its check has ended.
 func (v *integrityCheck) trusted() bool { return !v.last.IsZero() && !v.damaged.Load() }
 
-// heed returns err. Damage reported by SQLite invalidates all earlier findings.
-func (v *integrityCheck) heed(err error) error {
+// noteDamage returns err. Damage reported by SQLite invalidates all earlier findings.
+func (v *integrityCheck) noteDamage(err error) error {
 	if v != nil && troubleOf(err) == corrupt {
 		v.damaged.Store(true)
 	}
@@ -121,7 +121,7 @@ func (l *Ledger) IntegrityKnown() (known bool, err error) {
 
 // ofDamage returns err, or the check's finding if SQLite met damage.
 func (l *Ledger) ofDamage(ctx context.Context, err error) error {
-	if troubleOf(l.sound.heed(err)) != corrupt || l.sound == nil {
+	if troubleOf(l.sound.noteDamage(err)) != corrupt || l.sound == nil {
 		return err
 	}
 	if found := l.WaitForIntegrity(ctx); found != nil {

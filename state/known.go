@@ -144,7 +144,7 @@ func (tx *Tx) Known(observed ...Observation) ([]*Known, error) {
 					return err
 				}
 			}
-			return tx.l.know(k, r, financial)
+			return tx.l.completeKnown(k, r, financial)
 		})
 	for i, k := range out {
 		if err == nil && k != nil {
@@ -158,8 +158,8 @@ func (tx *Tx) Known(observed ...Observation) ([]*Known, error) {
 	return out, connector.Wrap(err, "look what is known of a customer")
 }
 
-// know completes what a row of known says.
-func (l *Ledger) know(k *Known, r payerRow, financial []byte) (err error) {
+// completeKnown completes what a row of known says.
+func (l *Ledger) completeKnown(k *Known, r payerRow, financial []byte) (err error) {
 	k.Overtaken = k.index.overtaken && k.List == nil && k.Customer != nil
 	k.Stale = k.Overtaken || k.index.ticket > k.Ticket || k.Customer == nil && k.index.ticket < 0
 	if k.Late, k.Ours = k.index.matters, r.billingID.Valid; !k.Ours {

@@ -53,9 +53,9 @@ type Options struct {
 	// Migrating is called during a long migration, each time with how much percent of it is done. nil for nobody.
 	Migrating func(percent int)
 
-	// RestAfter is for tests under a fake clock, which leaps: how long the writer, and each reader of a file, keeps
+	// IdleAfter is for tests under a fake clock, which leaps: how long the writer, and each reader of a file, keeps
 	// unused memory. 0 means 30 seconds.
-	RestAfter time.Duration
+	IdleAfter time.Duration
 
 	// Commit is for tests with crashes and full disks: it is called before (done is false) and
 	// after every commit. An error before simulates an error of SQLite, and nothing is kept. An
@@ -79,7 +79,7 @@ type Ledger struct {
 	writer          *sql.DB       // a pool of one
 	conn            *sql.Conn     // that one, used by the writing goroutine only; see reconnect.go
 	reader          *sql.DB       // query only
-	restAfter       time.Duration // how long the writer, and each reader, keeps unused memory
+	idleAfter       time.Duration // how long the writer, and each reader, keeps unused memory
 	seal            *sealer
 	generationStore *os.File // how far the ledger has come; see generation.go
 	identity        string   // which ledger the mark is of
@@ -156,7 +156,7 @@ func Open(ctx context.Context, opts Options) (*Ledger, error) {
 	l := &Ledger{
 		below: below, path: path, folder: folder, seal: seal, keyFile: opts.KeyFile, rekeying: opts.rekeying,
 		carrying: opts.carrying, now: opts.Now, asked: opts.Commit, look: opts.Look, watched: opts.Committing,
-		migrating: opts.Migrating, restAfter: cmp.Or(opts.RestAfter, 30*time.Second),
+		migrating: opts.Migrating, idleAfter: cmp.Or(opts.IdleAfter, 30*time.Second),
 		stmts: map[string]*sql.Stmt{}, reads: &statements{of: map[string]*sql.Stmt{}},
 		intake: new(intake), queue: make(chan *write, 4*maxBatch), closing: make(chan struct{}), stopped: make(chan struct{}),
 	}
@@ -178,7 +178,7 @@ func Open(ctx context.Context, opts Options) (*Ledger, error) {
 	if err := l.connect(ctx); err != nil {
 		return nil, errors.Join(l.ofDamage(ctx, ofDisk(err)), l.disconnect())
 	}
-	l.close = sync.OnceValue(l.shut)
+	l.close = sync.OnceValue(l.closeAll)
 	go l.writeLoop()
 	return l, nil
 }
@@ -291,7 +291,7 @@ func (l *Ledger) connect(ctx context.Context) (err error) {
 	if err := l.reconnect(ctx); err != nil {
 		return err
 	}
-	l.below.batchOver(l) // readers take no connection from writers
+	l.below.endBatch(l) // readers take no connection from writers
 	if l.rekeying {
 		return nil
 	}
@@ -357,7 +357,7 @@ func (l *Ledger) checkKey(ctx context.Context, db executor) error {
 // handed in later fail with ErrClosed, and so do later reads.
 func (l *Ledger) Close() error { return l.close() }
 
-func (l *Ledger) shut() error {
+func (l *Ledger) closeAll() error {
 	close(l.closing)
 	<-l.stopped
 	return l.disconnect()
@@ -370,7 +370,7 @@ func (l *Ledger) disconnect() error {
 		l.sound.giveUp()
 		looked = l.sound.foundIntact()
 	}
-	errs = append(errs, l.leave(), l.reads.close())
+	errs = append(errs, l.closeWriter(), l.reads.close())
 	if l.reader != nil {
 		errs = append(errs, l.reader.Close())
 	}
@@ -399,7 +399,7 @@ func (l *Ledger) query(ctx context.Context, query string, args ...any) (*sql.Row
 		return nil, err
 	}
 	if l.brief { // its one connection keeps its prepared statements
-		return l.reader.QueryContext(ctx, l.within(query), args...)
+		return l.reader.QueryContext(ctx, l.limited(query), args...)
 	}
 	stmt, err := l.preparedRead(ctx, query)
 	if err != nil {
@@ -415,7 +415,7 @@ func (l *Ledger) queryRow(ctx context.Context, query string, args ...any) row {
 		return row{err: err}
 	}
 	if l.brief {
-		return row{of: l.reader.QueryRowContext(ctx, l.within(query), args...), sound: l.sound}
+		return row{of: l.reader.QueryRowContext(ctx, l.limited(query), args...), sound: l.sound}
 	}
 	stmt, err := l.preparedRead(ctx, query)
 	if err != nil {
@@ -435,13 +435,13 @@ func (r row) Scan(dest ...any) error {
 	if r.err != nil {
 		return r.err
 	}
-	return r.sound.heed(r.of.Scan(dest...))
+	return r.sound.noteDamage(r.of.Scan(dest...))
 }
 
 // preparedRead returns the statement for query on the readers, prepared once in
 // the ledger's life: a plan asks some queries about every single record.
 func (l *Ledger) preparedRead(ctx context.Context, query string) (*sql.Stmt, error) {
-	query = l.within(query)
+	query = l.limited(query)
 	l.reads.mu.Lock()
 	defer l.reads.mu.Unlock()
 	if l.reads.of == nil {

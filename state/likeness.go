@@ -288,7 +288,7 @@ func (l *Ledger) SimilarPayers(ctx context.Context, connection, sourceID string,
 			case f.left && f.mayHave:
 				out.Left = append(out.Left, f.SimilarPayer)
 			case !f.left && t.kind() == likeNameEmail && f.Connection == connection:
-				elsewhere, err := l.elsewhere(ctx, own, f.SimilarPayer)
+				elsewhere, err := l.otherPostcodes(ctx, own, f.SimilarPayer)
 				if err != nil {
 					return out, err
 				}
@@ -327,8 +327,8 @@ func (l *Ledger) sharing(ctx context.Context, connection, sourceID string, t has
 	return found, err
 }
 
-// elsewhere reports whether a payer of the same name has other postcodes than these traits.
-func (l *Ledger) elsewhere(ctx context.Context, own likeness, t SimilarPayer) (bool, error) {
+// otherPostcodes reports whether a payer of the same name has other postcodes than these traits.
+func (l *Ledger) otherPostcodes(ctx context.Context, own likeness, t SimilarPayer) (bool, error) {
 	var theirs likeness
 	if err := l.queryRow(ctx, "SELECT likeness FROM payers WHERE connection = ? AND source_id = ?", t.Connection,
 		t.SourceID).Scan(&theirs); err != nil {

@@ -72,8 +72,8 @@ func (l *Ledger) LimitedTo(connections []string) *Ledger {
 	return &only
 }
 
-// within returns a query limited to this ledger's view.
-func (l *Ledger) within(query string) string {
+// limited returns a query limited to this ledger's view.
+func (l *Ledger) limited(query string) string {
 	if l.only == "" {
 		return query
 	}

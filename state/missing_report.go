@@ -62,7 +62,7 @@ var ErrOtherMandate = errors.New("the payer has another mandate by now; look at 
 // AllowWithoutRecord notes a person's permission that a payer without a record may stay with its mandate, and
 // withdraws the report of its leaving. It fails with ErrOtherMandate when it has another by now.
 func (tx *Tx) AllowWithoutRecord(p Payer, word Entry) error {
-	seq, err := tx.said(word)
+	seq, err := tx.auditDecision(word)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (tx *Tx) AllowWithoutRecord(p Payer, word Entry) error {
 	return tx.LookNext(p)
 }
 
-// returned deletes a permission to stay: the payer's record is there again.
-func (tx *Tx) returned(connection, sourceID string) error {
+// endPermission deletes a permission to stay: the payer's record is there again.
+func (tx *Tx) endPermission(connection, sourceID string) error {
 	return tx.exec("UPDATE payers SET stays_at = 0, stays_with = '', stays_word = 0 WHERE connection = ? AND source_id = ? AND stays_at <> 0", connection, sourceID)
 }

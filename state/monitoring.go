@@ -132,7 +132,7 @@ func (c *Counter) Count(ctx context.Context) (n MonitoringCounts, err error) {
 	}
 	for _, step := range []func(context.Context, *MonitoringCounts) error{
 		func(ctx context.Context, n *MonitoringCounts) error { return c.ledger.spans(ctx, runs, n) },
-		c.ledger.countUnanswered, c.ledger.countPayers, c.ledger.countWaiting, c.ledger.measure,
+		c.ledger.countUnanswered, c.ledger.countPayers, c.ledger.countWaiting, c.ledger.fileSizes,
 	} {
 		if err := step(ctx, &n); err != nil {
 			return n, err
@@ -335,8 +335,8 @@ func (l *Ledger) countWaiting(ctx context.Context, n *MonitoringCounts) (err err
 	return err
 }
 
-// measure looks at the size of the files, and opens neither (fault F66).
-func (l *Ledger) measure(_ context.Context, n *MonitoringCounts) error {
+// fileSizes looks at the size of the files, and opens neither (fault F66).
+func (l *Ledger) fileSizes(_ context.Context, n *MonitoringCounts) error {
 	if !l.below.isFile() {
 		return nil
 	}

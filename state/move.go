@@ -74,7 +74,7 @@ func (tx *Tx) handOver(from Payer, connection, sourceID string, key connector.Ke
 		},
 		func() error {
 			d := Decision{SourceID: sourceID, Key: from.Key, Left: true}
-			known, err := tx.beforehand(connection, []Decision{d})
+			known, err := tx.knownBefore(connection, []Decision{d})
 			if err != nil {
 				return err
 			}

@@ -69,7 +69,7 @@ func (l *Ledger) MoveBooks(ctx context.Context, d ConnectionDecision, pairs []Mo
 	}); err != nil {
 		return nil, err
 	}
-	err = l.eachPair(ctx, pairs, quiet, &left, func(tx *Tx, p MovePair) error { return tx.takePair(d, p) })
+	err = l.eachPair(ctx, pairs, quiet, &left, func(tx *Tx, p MovePair) error { return tx.linkSuccessor(d, p) })
 	return left, err
 }
 
@@ -162,7 +162,7 @@ func (l *Ledger) holdConnections(names ...string) (quiet func(*Tx) error, releas
 	}
 	return func(tx *Tx) error {
 		for _, c := range held {
-			if err := tx.still(c.lock, c.name); err != nil {
+			if err := tx.stillHolds(c.lock, c.name); err != nil {
 				return fmt.Errorf("%s: %w", c.name, err)
 			}
 		}
@@ -244,8 +244,8 @@ func (tx *Tx) dropPayer(id RecordID) error {
 			id.SourceID))
 }
 
-// takePair links the customer of an old payer to its successor. It does not change a finished pair.
-func (tx *Tx) takePair(d ConnectionDecision, p MovePair) error {
+// linkSuccessor links the customer of an old payer to its successor. It does not change a finished pair.
+func (tx *Tx) linkSuccessor(d ConnectionDecision, p MovePair) error {
 	var before bool
 	if err := tx.row([]any{&before},
 		"SELECT EXISTS (SELECT 1 FROM move_pairs WHERE old_connection = ? AND old_id = ? AND new_connection = ? AND new_id = ?)",

@@ -120,7 +120,7 @@ func TestAMoveThatEndsInTheMiddleGoesOn(t *testing.T) {
 			stop()
 			return ctx.Err()
 		}
-		return tx.takePair(toBeta, p)
+		return tx.linkSuccessor(toBeta, p)
 	})
 	if !errors.Is(err, context.Canceled) {
 		t.Fatal(err)

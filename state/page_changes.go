@@ -78,13 +78,13 @@ func (l *Ledger) PageChanges(ctx context.Context, connection, mapping string, re
 			out.Bars[id] = how
 		}
 	}
-	out.First, err = l.first(ctx, connection, out.Records, as)
+	out.First, err = l.newRecords(ctx, connection, out.Records, as)
 	return out, err
 }
 
-// first returns the records of a page that the ledger has never held. The map as holds the content hash of each record.
+// newRecords returns the records of a page that the ledger has never held. The map as holds the content hash of each record.
 // The hash is "" if the page shows the record twice with different contents.
-func (l *Ledger) first(ctx context.Context, connection string, records []connector.Record,
+func (l *Ledger) newRecords(ctx context.Context, connection string, records []connector.Record,
 	as map[string]string) ([]Candidate, error) {
 	if len(records) == 0 {
 		return nil, nil

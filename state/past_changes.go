@@ -71,8 +71,8 @@ func (r *pastRow) dest() []any {
 		&r.Detail, &r.diff, &r.wanted, &r.Erased}
 }
 
-// past returns a scanned change with its field changes opened.
-func (l *Ledger) past(r pastRow) (PastChange, error) {
+// pastChange returns a scanned change with its field changes opened.
+func (l *Ledger) pastChange(r pastRow) (PastChange, error) {
 	out := r.PastChange
 	var frozen, updated error
 	out.FrozenAt, frozen = parseTime(r.frozen)
@@ -93,7 +93,7 @@ func (l *Ledger) ChangesOf(ctx context.Context, connection, sourceID string) ([]
 	out := []PastChange{}
 	err := each(ctx, l, "SELECT "+anyPastColumns+" FROM changes c WHERE c.connection = ? AND c.source_id = ? ORDER BY c.change_id",
 		[]any{connection, sourceID}, (*pastRow).dest, func(r pastRow) error {
-			c, err := l.past(r)
+			c, err := l.pastChange(r)
 			out = append(out, c)
 			return err
 		})

@@ -235,8 +235,8 @@ func (tx *Tx) SetConfirmed(p Payer) error {
 	return tx.setSeen(p)
 }
 
-// takeBack makes the next plan look at the held changes of a payer, because by the facts it is linked now.
-func (tx *Tx) takeBack(k payerFacts) error {
+// replanHeld makes the next plan look at the held changes of a payer, because by the facts it is linked now.
+func (tx *Tx) replanHeld(k payerFacts) error {
 	switch k.told[TopicLink.at()] {
 	case connector.ReasonKeyRemoved, connector.ReasonOtherKey, connector.ReasonKeyDoubled, connector.ReasonCustomerMissing:
 	default:

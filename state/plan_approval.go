@@ -35,7 +35,7 @@ func (tx *Tx) Approve(plan int64, actor string) error {
 	if err := tx.keepCreates(plan, freed); err != nil {
 		return err
 	}
-	if err := errors.Join(tx.letGo(plan), tx.acceptProfile(plan, actor)); err != nil {
+	if err := errors.Join(tx.dropLost(plan), tx.acceptProfile(plan, actor)); err != nil {
 		return err
 	}
 	return tx.auditPlan(plan, Entry{Actor: actor, Action: "approve plan"}, "")
@@ -67,7 +67,7 @@ func (tx *Tx) keepCreates(plan, freed int64) error {
 // the reason in limits. It releases the payers lost by the plan, so the standstill ends.
 func (tx *Tx) ApproveOpen(plan int64, actor, limits string) error {
 	return errors.Join(tx.ApproveWithinLimits(plan), tx.SetPlanState(plan, PlanWaiting, limits),
-		tx.letGo(plan), tx.acceptProfile(plan, actor), tx.exec("UPDATE plans SET lost = 0 WHERE plan_id = ?", plan),
+		tx.dropLost(plan), tx.acceptProfile(plan, actor), tx.exec("UPDATE plans SET lost = 0 WHERE plan_id = ?", plan),
 		tx.auditPlan(plan, Entry{Actor: actor, Action: "approve part of plan"}, "all but the changes left out before"))
 }
 

@@ -108,7 +108,7 @@ func (l *Ledger) ListedChanges(ctx context.Context, p Plan, after PlanPlace, lim
 		},
 		func(r row) (err error) {
 			c := r.listed
-			c.PastChange, err = l.past(r.pastRow)
+			c.PastChange, err = l.pastChange(r.pastRow)
 			c.Outcome = fate{c.State, c.Reason, c.Plan > p.ID, c.Attempts > 0}.outcome()
 			if r.keyValue.Valid {
 				c.Key = connector.ParseKey(r.keyName.String, r.keyValue.String)

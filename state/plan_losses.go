@@ -51,8 +51,8 @@ func (tx *Tx) losses(connection string) (l Losses, err error) {
 	return l, nil
 }
 
-// letStand makes the decisions on a connection's records the base of comparison for later plans.
-func (tx *Tx) letStand(connection string) error {
+// acceptDecisions makes the decisions on a connection's records the base of comparison for later plans.
+func (tx *Tx) acceptDecisions(connection string) error {
 	return tx.exec("UPDATE source_records AS r SET let_go = CASE WHEN decision = 'held' OR decision = 'excluded' THEN 1 ELSE 0 END, lost_by = NULL WHERE r.connection = ? AND r.replan = 0 AND "+turned, connection)
 }
 
@@ -74,8 +74,8 @@ func (tx *Tx) noteLost(connection string, plan int64) error {
 	return tx.exec("UPDATE source_records AS r SET lost_by = ?2 WHERE r.connection = ?1 AND "+lost, connection, plan)
 }
 
-// letGo takes the payers that a plan would lose for payers no more.
-func (tx *Tx) letGo(plan int64) error {
+// dropLost takes the payers that a plan would lose for payers no more.
+func (tx *Tx) dropLost(plan int64) error {
 	return tx.exec("UPDATE source_records AS r SET let_go = 1, lost_by = NULL WHERE r.connection = (SELECT connection FROM plans WHERE plan_id = ?1) AND r.lost_by = ?1 AND r.let_go = 0 AND "+turned, plan)
 }
 

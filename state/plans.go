@@ -138,7 +138,7 @@ func (tx *Tx) FinishPlan(run int64, connection, mapping string, tooMany func(Los
 		p.Lost = p.Losses.Lost()
 		p.Hash, err = tx.hashLost(connection, p.Hash)
 	} else {
-		err = tx.letStand(connection)
+		err = tx.acceptDecisions(connection)
 	}
 	if err != nil {
 		return p, err

@@ -123,7 +123,7 @@ func (tx *Tx) PutOff(id RecordID, reason connector.Reason, until time.Time, word
 		id.SourceID, reason); err != nil || !told {
 		return false, err
 	}
-	seq, err := tx.said(word)
+	seq, err := tx.auditDecision(word)
 	if err != nil {
 		return false, err
 	}

@@ -33,7 +33,7 @@ func (m readSnapshot) rows(ctx context.Context, query string, args, dest []any, 
 	if err != nil {
 		return err
 	}
-	rows, err := m.tx.QueryContext(ctx, m.l.within(query), args...)
+	rows, err := m.tx.QueryContext(ctx, m.l.limited(query), args...)
 	if err != nil {
 		return fmt.Errorf("read the ledger: %w", err)
 	}

@@ -44,7 +44,7 @@ func (tx *Tx) beginBatch() error {
 // reconnect gives the writer another connection, with the same settings, to the same file.
 // SQLite removes the log with its last connection, so the log may be a new one.
 func (l *Ledger) reconnect(ctx context.Context) error {
-	_ = l.leave() // of what is lost
+	_ = l.closeWriter() // of what is lost
 	conn, err := l.writer.Conn(ctx)
 	if err == nil {
 		l.conn = conn
@@ -56,14 +56,14 @@ func (l *Ledger) reconnect(ctx context.Context) error {
 		err = refusedServer(err)
 	}
 	if err != nil {
-		return fmt.Errorf("open the ledger for writing: %w", errors.Join(err, l.leave()))
+		return fmt.Errorf("open the ledger for writing: %w", errors.Join(err, l.closeWriter()))
 	}
 	return nil
 }
 
-// leave closes the writer's connection and its prepared statements, which are gone with a lost
+// closeWriter closes the writer's connection and its prepared statements, which are gone with a lost
 // connection.
-func (l *Ledger) leave() error {
+func (l *Ledger) closeWriter() error {
 	defer clear(l.stmts)
 	if l.conn == nil || disconnected(l.conn.PingContext(context.Background())) {
 		return nil

@@ -314,7 +314,7 @@ func (tx *Tx) lookNextAt(keys []connector.Key) error {
 	return nil
 }
 
-func (tx *Tx) rest(p Payer, reason connector.Reason) error {
+func (tx *Tx) lookNextIfOthers(p Payer, reason connector.Reason) error {
 	if !reason.RestsOnOthers() {
 		return nil
 	}

@@ -103,7 +103,7 @@ func (r Retention) parts(out *Retained) []part {
 // work until then is reported.
 func (l *Ledger) Retain(ctx context.Context, r Retention) (out Retained, err error) {
 	for _, part := range r.parts(&out) {
-		cut := l.before(part.older)
+		cut := l.cutoff(part.older)
 		for {
 			var n int64
 			if err := l.Do(ctx, func(tx *Tx) (err error) {
@@ -123,15 +123,15 @@ func (l *Ledger) Retain(ctx context.Context, r Retention) (out Retained, err err
 // WouldRetain returns the data Retain would delete.
 func (l *Ledger) WouldRetain(ctx context.Context, r Retention) (out Retained, err error) {
 	for _, part := range r.parts(&out) {
-		if err := l.queryRow(ctx, "SELECT count(*) "+part.rows, l.before(part.older)).Scan(part.n); err != nil {
+		if err := l.queryRow(ctx, "SELECT count(*) "+part.rows, l.cutoff(part.older)).Scan(part.n); err != nil {
 			return out, fmt.Errorf("look what is old: %w", err)
 		}
 	}
 	return out, nil
 }
 
-// before returns the moment so long ago, as the ledger stores it.
-func (l *Ledger) before(age time.Duration) string { return l.Now().Add(-age).Format(layout) }
+// cutoff returns the moment so long ago, as the ledger stores it.
+func (l *Ledger) cutoff(age time.Duration) string { return l.Now().Add(-age).Format(layout) }
 
 func (tx *Tx) eraseBodies(cut string) (int64, error) {
 	return tx.count("UPDATE inbox SET body = x'' WHERE inbox_id IN (SELECT i.inbox_id "+oldBodies+" LIMIT ?2 + 0)", cut,

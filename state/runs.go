@@ -240,7 +240,7 @@ func (tx *Tx) CloseRun(run int64, connection string, outcome connector.RunOutcom
 	if err != nil {
 		return counts, outcome, fmt.Errorf("count run %d: %w", run, err)
 	}
-	undone, err := tx.undone(again || counts.Waiting > 0, connection)
+	undone, err := tx.workLeft(again || counts.Waiting > 0, connection)
 	if err != nil {
 		return counts, outcome, err
 	}
@@ -257,10 +257,10 @@ func (tx *Tx) CloseRun(run int64, connection string, outcome connector.RunOutcom
 	return counts, outcome, errors.Join(err, tx.noteSentPlan(run))
 }
 
-// undone reports whether a later run has work left. It checks known work: records to plan again or
+// workLeft reports whether a later run has work left. It checks known work: records to plan again or
 // behind an older create, unfinished changes, unconfirmed customers, and unfinished signing links
 // of linked payers.
-func (tx *Tx) undone(known bool, connection string) (undone bool, err error) {
+func (tx *Tx) workLeft(known bool, connection string) (undone bool, err error) {
 	if known {
 		return true, nil
 	}

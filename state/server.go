@@ -84,7 +84,7 @@ func OpenServer(ctx context.Context, o ServerOptions) (*Server, error) {
 		err = s.bringUp(ctx, o)
 	}
 	if err == nil {
-		err = s.askTime(ctx)
+		err = s.firstTime(ctx)
 	}
 	if err != nil {
 		s.Close()

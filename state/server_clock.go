@@ -12,8 +12,8 @@ type heardTime struct {
 	here time.Time // by the clock of this machine that nobody sets
 }
 
-// hear stores a reading of the database's clock.
-func (s *Server) hear(said time.Time) {
+// noteTime stores a reading of the database's clock.
+func (s *Server) noteTime(said time.Time) {
 	s.heard.Store(&heardTime{said.UTC(), time.Now()}) //nolint:forbidigo // it measures how long ago that was, and tells no time
 }
 
@@ -22,15 +22,15 @@ func (s *Server) hear(said time.Time) {
 // clocks.
 func (s *Server) Now() time.Time {
 	r := s.heard.Load()
-	return r.said.Add(time.Since(r.here)) //nolint:forbidigo // see hear
+	return r.said.Add(time.Since(r.here)) //nolint:forbidigo // see noteTime
 }
 
-// askTime hears the database's clock for the first time.
-func (s *Server) askTime(ctx context.Context) error {
+// firstTime hears the database's clock for the first time.
+func (s *Server) firstTime(ctx context.Context) error {
 	var now time.Time
 	if err := s.read.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now); err != nil {
 		return fmt.Errorf("ask the database for the time: %w", err)
 	}
-	s.hear(now)
+	s.noteTime(now)
 	return nil
 }

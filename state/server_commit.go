@@ -56,15 +56,15 @@ func (s *Server) commit(ctx context.Context, do func(pgx.Tx) error) error {
 		return errors.Join(tx.Commit(context.WithoutCancel(ctx)), replicated(conn.Conn().PgConn()))
 	})
 	if id != "" && disconnected(err) {
-		err = s.settle(context.WithoutCancel(ctx), id, line)
+		err = s.findOutcome(context.WithoutCancel(ctx), id, line)
 	}
 	return err
 }
 
-// settle finds the result of a transaction. The server may not yet know that its session is gone. A
+// findOutcome finds the result of a transaction. The server may not yet know that its session is gone. A
 // promoted server may have reused its number, or not know it. Commits count once a later commit has
 // reached the standbys too, if there are any to wait for.
-func (s *Server) settle(ctx context.Context, id, line string) error {
+func (s *Server) findOutcome(ctx context.Context, id, line string) error {
 	ctx, cancel := context.WithTimeout(ctx, settleWithin)
 	defer cancel()
 	unknown := tryAgain(ctx, settleTries, 0, func() (again bool, err error) {

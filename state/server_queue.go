@@ -30,7 +30,7 @@ func (s *Server) HasDeliveries(ctx context.Context, tx pgx.Tx, account int64, ga
 		strconv.FormatInt(account, 10)).Scan(&now); err != nil {
 		return false, fmt.Errorf("look for deliveries: %w", err)
 	}
-	s.hear(now)
+	s.noteTime(now)
 	if err := tx.QueryRow(ctx, postgresSQL("SELECT EXISTS ("+dueDeliveries+")"),
 		dueArgs(now.UTC(), gap)...).Scan(&has); err != nil {
 		return false, fmt.Errorf("look for deliveries: %w", err)

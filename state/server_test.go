@@ -217,11 +217,11 @@ func TestNobodyKnowsWhatBecameOfACommitOnAServerThatIsGone(t *testing.T) {
 	d := onServer(t)
 	var of Tx
 	d.do(func(tx *Tx) error { of = *tx; return note("made")(tx) })
-	if err := d.below.settle(t.Context(), &of, nil); err != nil {
+	if err := d.below.findOutcome(t.Context(), &of, nil); err != nil {
 		t.Errorf("a commit that was made: %v", err)
 	}
 	of.timeline = "0000002A"
-	if err := d.below.settle(t.Context(), &of, nil); !errors.Is(err, ErrOutcomeUnknown) {
+	if err := d.below.findOutcome(t.Context(), &of, nil); !errors.Is(err, ErrOutcomeUnknown) {
 		t.Errorf("after a failover: %v, want that it is not known", err)
 	}
 }

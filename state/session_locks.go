@@ -47,11 +47,11 @@ func (s *sessionLocks) try(ctx context.Context, key int64) (*Lock, error) {
 		s.conn = conn
 	}
 	mine := false
-	if err := s.ask("SELECT pg_try_advisory_lock($1)", key, &mine); err != nil {
+	if err := s.query("SELECT pg_try_advisory_lock($1)", key, &mine); err != nil {
 		return nil, s.unheard(ctx, err)
 	}
 	if !mine {
-		s.rest()
+		s.returnSession()
 		return nil, nil
 	}
 	s.held[key] = s.conn
@@ -64,8 +64,8 @@ func (s *sessionLocks) release(key int64) error {
 	defer func() { <-s.turn }()
 	of, was := s.held[key], false
 	if delete(s.held, key); of != nil && of == s.conn {
-		defer s.rest()
-		if err := s.ask("SELECT pg_advisory_unlock($1)", key, &was); err != nil {
+		defer s.returnSession()
+		if err := s.query("SELECT pg_advisory_unlock($1)", key, &was); err != nil {
 			return fmt.Errorf("%w: %w", ErrConnectionLost, err)
 		}
 	}
@@ -75,9 +75,9 @@ func (s *sessionLocks) release(key int64) error {
 	return nil
 }
 
-// ask asks the session. It ignores the end of the caller's context: an interrupted query loses the
+// query asks the session. It ignores the end of the caller's context: an interrupted query loses the
 // session, and all locks with it.
-func (s *sessionLocks) ask(query string, key int64, answer *bool) error {
+func (s *sessionLocks) query(query string, key int64, answer *bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), lockWithin)
 	defer cancel()
 	err := s.conn.QueryRow(ctx, query, key).Scan(answer)
@@ -88,8 +88,8 @@ func (s *sessionLocks) ask(query string, key int64, answer *bool) error {
 	return err
 }
 
-// rest returns the session once it holds no lock.
-func (s *sessionLocks) rest() {
+// returnSession returns the session once it holds no lock.
+func (s *sessionLocks) returnSession() {
 	for _, of := range s.held {
 		if of == s.conn {
 			return

@@ -56,8 +56,8 @@ func (tx *Tx) touched(id RecordID) *touchedPayer {
 	return t
 }
 
-// settle decides again on all payers that the write has touched.
-func (tx *Tx) settle() error {
+// decideTouched decides again on all payers that the write has touched.
+func (tx *Tx) decideTouched() error {
 	touches := tx.touches
 	tx.touches = nil
 	if len(touches) == 0 {
@@ -127,7 +127,7 @@ func (tx *Tx) decideAgain(ids []RecordID, touches map[RecordID]*touchedPayer) er
 				}
 			}
 		}
-		if err := errors.Join(tx.setClasses(classes), tx.setLinks(links), connector.Each(mended, tx.takeBack),
+		if err := errors.Join(tx.setClasses(classes), tx.setLinks(links), connector.Each(mended, tx.replanHeld),
 			tx.replaceFindings(sets...)); err != nil {
 			return err
 		}

@@ -205,7 +205,7 @@ func (tx *Tx) noticeLoss(err error) error {
 	if errors.As(err, &of) {
 		tx.failed = of.error
 	}
-	switch troubleOf(tx.l.sound.heed(err)) {
+	switch troubleOf(tx.l.sound.noteDamage(err)) {
 	case diskFull, givenUp:
 		err = ofDisk(err)
 		tx.lost = err

@@ -368,7 +368,7 @@ func (l *Ledger) heedTombstones(ctx context.Context) error {
 		}
 	}
 	if len(news) > 0 {
-		if err := l.heed(ctx, f.said.keys, news); err != nil {
+		if err := l.carryOutTombstones(ctx, f.said.keys, news); err != nil {
 			return err
 		}
 	}
@@ -392,8 +392,8 @@ func (l *Ledger) scrubLater(ctx context.Context) error {
 	return l.doAlone(func(tx *Tx) error { return tx.exec("UPDATE tombstones SET scrubbed = 1 WHERE " + due) })
 }
 
-// heed carries out the entries of the file that the ledger lacks.
-func (l *Ledger) heed(ctx context.Context, keys map[string]forgetKey, news []tombstone) error {
+// carryOutTombstones carries out the entries of the file that the ledger lacks.
+func (l *Ledger) carryOutTombstones(ctx context.Context, keys map[string]forgetKey, news []tombstone) error {
 	wanted := connector.By(news, func(t tombstone) string { return t.record })
 	var found, back []RecordID
 	if err := each(ctx, l, "SELECT connection, source_id FROM source_records", nil,
@@ -426,7 +426,7 @@ func (l *Ledger) heed(ctx context.Context, keys map[string]forgetKey, news []tom
 				return err
 			}
 		}
-		return connector.Each(back, tx.unerase)
+		return connector.Each(back, tx.permitAgain)
 	})
 }
 

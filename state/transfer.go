@@ -118,7 +118,7 @@ func (c Transfer) Run(ctx context.Context) (out Transferred, err error) {
 		return out, err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	free, err := from.keep(ctx)
+	free, err := from.lockSenders(ctx)
 	defer free()
 	if err != nil {
 		return out, err
@@ -128,7 +128,7 @@ func (c Transfer) Run(ctx context.Context) (out Transferred, err error) {
 		return out, err
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
-	freeThere, err := to.keep(ctx)
+	freeThere, err := to.lockSenders(ctx)
 	defer freeThere()
 	if err != nil {
 		return out, err
@@ -158,7 +158,7 @@ func (c Transfer) steps(ctx context.Context, from, to *Ledger, out *Transferred)
 	if err := c.Stage("left"); err != nil {
 		return err
 	}
-	if err := to.wholly(ctx, func(tx *Tx) error {
+	if err := to.doWholly(ctx, func(tx *Tx) error {
 		return tx.exec("UPDATE ledger SET carried = '', carried_at = NULL, carried_place = ''")
 	}); err != nil {
 		return fmt.Errorf("let the ledger work in its new place: %w", err)
@@ -169,7 +169,7 @@ func (c Transfer) steps(ctx context.Context, from, to *Ledger, out *Transferred)
 // leave copies the ledger, unless that is done, and stores in the old one that it has moved. Both are one
 // write here, so no other write comes in between.
 func (c Transfer) closeOld(ctx context.Context, from, to *Ledger, there transferRecord, out *Transferred) error {
-	err := from.wholly(ctx, func(tx *Tx) error {
+	err := from.doWholly(ctx, func(tx *Tx) error {
 		if err := from.below.patient(ctx, from.conn); err != nil {
 			return err
 		}
@@ -226,7 +226,7 @@ func (c Transfer) copyRows(ctx context.Context, s *Snapshot, to *Ledger, out *Tr
 	if err := sameTables(tables, known); err != nil {
 		return err
 	}
-	return to.wholly(ctx, func(tx *Tx) error {
+	return to.doWholly(ctx, func(tx *Tx) error {
 		if err := to.below.patient(ctx, to.conn); err != nil {
 			return err
 		}
@@ -331,8 +331,8 @@ func (c Transfer) copyTable(ctx context.Context, from books, tx *Tx, t table) (s
 	return read, flush()
 }
 
-// wholly is Do for an unshared write that, on failure, keeps not even the commit count.
-func (l *Ledger) wholly(ctx context.Context, fn func(*Tx) error) error {
+// doWholly is Do for an unshared write that, on failure, keeps not even the commit count.
+func (l *Ledger) doWholly(ctx context.Context, fn func(*Tx) error) error {
 	return l.Do(ctx, func(tx *Tx) error {
 		if err := fn(tx); tx.lost == nil {
 			tx.lost = err
@@ -341,8 +341,8 @@ func (l *Ledger) wholly(ctx context.Context, fn func(*Tx) error) error {
 	})
 }
 
-// keep locks out serve, runs, and all senders from the ledger until free is called.
-func (l *Ledger) keep(ctx context.Context) (free func(), err error) {
+// lockSenders locks out serve, runs, and all senders from the ledger until free is called.
+func (l *Ledger) lockSenders(ctx context.Context) (free func(), err error) {
 	locks, err := l.holdAll(ctx)
 	free = func() {
 		for _, k := range locks {

@@ -407,7 +407,7 @@ func each[T any](ctx context.Context, l *Ledger, query string, args []any, dest 
 			return err
 		}
 	}
-	return l.sound.heed(rows.Err())
+	return l.sound.noteDamage(rows.Err())
 }
 
 // AttentionOf returns what needs attention on one payer.

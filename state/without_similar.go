@@ -33,18 +33,18 @@ func (l *Ledger) WithoutSimilar(ctx context.Context, connection string, newcomer
 		if keys[key.Name] == nil {
 			keys[key.Name] = &question{}
 		}
-		keys[key.Name].ask(i, key.ScopedValue())
-		ids.ask(i, n.SourceID)
-		carried.ask(i, keyTrait(n.Key))
+		keys[key.Name].add(i, key.ScopedValue())
+		ids.add(i, n.SourceID)
+		carried.add(i, keyTrait(n.Key))
 		if n.Key.Scope != "" {
-			carried.ask(i, keyTrait(n.Key.Unscoped()))
+			carried.add(i, keyTrait(n.Key.Unscoped()))
 		}
 		for _, t := range l.shared(n.Customer) {
-			carried.ask(i, t.Value)
+			carried.add(i, t.Value)
 		}
 		for _, h := range l.likeness(n.Likeness) {
 			if h.tells() {
-				likenesses.ask(i, strconv.FormatInt(int64(h), 10))
+				likenesses.add(i, strconv.FormatInt(int64(h), 10))
 			}
 		}
 	}
@@ -80,7 +80,7 @@ type question struct {
 	of     []int
 }
 
-func (q *question) ask(of int, value string) {
+func (q *question) add(of int, value string) {
 	q.values, q.of = append(q.values, connector.Clean(value)), append(q.of, of)
 }
 

@@ -56,18 +56,18 @@ func (tx *Tx) Now() time.Time { return tx.now }
 // itself. Nothing is written before the whole file was checked. Do waits for a queued write even when ctx
 // ends, so its caller always learns the result.
 func (l *Ledger) Do(ctx context.Context, fn func(*Tx) error) error {
-	return l.hand(ctx, &write{fn: fn})
+	return l.enqueue(ctx, &write{fn: fn})
 }
 
 // DoAlone is Do for a write that may change very many rows: it shares its transaction with no
 // other. In a shared transaction, the old content of its changes would stay in memory until the
 // commit. Alone it needs only the memory of its largest statement.
 func (l *Ledger) DoAlone(ctx context.Context, fn func(*Tx) error) error {
-	return l.hand(ctx, &write{fn: fn, alone: true})
+	return l.enqueue(ctx, &write{fn: fn, alone: true})
 }
 
-// hand passes a write to the writer and waits for its result.
-func (l *Ledger) hand(ctx context.Context, w *write) error {
+// enqueue passes a write to the writer and waits for its result.
+func (l *Ledger) enqueue(ctx context.Context, w *write) error {
 	if l.seal.away != nil {
 		return l.seal.away
 	}
@@ -106,15 +106,15 @@ func (l *Ledger) hand(ctx context.Context, w *write) error {
 // connection.
 func (l *Ledger) writeLoop() {
 	defer close(l.stopped)
-	rest := time.NewTimer(l.restAfter)
+	rest := time.NewTimer(l.idleAfter)
 	defer rest.Stop()
 	for {
 		select {
 		case w := <-l.queue:
 			l.commitAll(w)
-			rest.Reset(l.restAfter)
+			rest.Reset(l.idleAfter)
 		case <-rest.C:
-			l.below.rest(l.conn)
+			l.below.freeCache(l.conn)
 		case <-l.closing:
 			for {
 				select {
@@ -160,7 +160,7 @@ func (l *Ledger) gather(first *write) (batch []*write, next *write) {
 func (l *Ledger) commit(batch []*write) {
 	ended := l.watched()
 	results, err := l.runBatch(batch)
-	defer l.below.batchOver(l) // which may take its time: nobody waits for it
+	defer l.below.endBatch(l) // which may take its time: nobody waits for it
 	ended(err)
 	for i, w := range batch {
 		if err != nil {
@@ -223,7 +223,7 @@ func (tx *Tx) end() error {
 		_, err = tx.count("COMMIT")
 	}
 	if disconnected(err) {
-		err = l.below.settle(context.Background(), tx, err)
+		err = l.below.findOutcome(context.Background(), tx, err)
 	}
 	if err != nil {
 		return tx.abandon(fmt.Errorf("commit to the ledger: %w", err))
@@ -249,7 +249,7 @@ func (tx *Tx) runOne(fn func(*Tx) error) (result, broken error) {
 	}
 	result = tx.attempt(fn)
 	if result != nil && tx.lost == nil {
-		tx.lost = tx.undo()
+		tx.lost = tx.rollbackToSavepoint()
 	}
 	if tx.lost == nil {
 		tx.lost = tx.exec(endOne)
@@ -265,7 +265,7 @@ func (tx *Tx) attempt(fn func(*Tx) error) error {
 	tx.touches = nil
 	err := guarded(fn, tx)
 	if err == nil {
-		err = tx.settle()
+		err = tx.decideTouched()
 	}
 	if err == nil {
 		err = tx.failed // which fn was not told of
@@ -276,8 +276,8 @@ func (tx *Tx) attempt(fn func(*Tx) error) error {
 	return err
 }
 
-// undo goes back to the savepoint.
-func (tx *Tx) undo() error {
+// rollbackToSavepoint goes back to the savepoint.
+func (tx *Tx) rollbackToSavepoint() error {
 	tx.run, tx.change, tx.failed = 0, 0, nil
 	if begin := slices.IndexFunc(tx.ahead, func(a ahead) bool { return a.query == beginOne }); begin >= 0 {
 		tx.ahead = tx.ahead[:begin+1] // nothing after it was sent

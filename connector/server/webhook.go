@@ -364,9 +364,9 @@ func (s *Server) takeIn(ctx context.Context, deliveries []state.Delivery) ([]sta
 	taken, failed := make([]state.Taken, len(deliveries)), make([]error, len(deliveries))
 	var all sync.WaitGroup
 	for i, d := range deliveries[1:] {
-		all.Go(func() { taken[i+1], failed[i+1] = s.cfg.Ledger.TakeIn(ctx, d) })
+		all.Go(func() { taken[i+1], failed[i+1] = s.cfg.Ledger.StoreDelivery(ctx, d) })
 	}
-	taken[0], failed[0] = s.cfg.Ledger.TakeIn(ctx, deliveries[0])
+	taken[0], failed[0] = s.cfg.Ledger.StoreDelivery(ctx, deliveries[0])
 	all.Wait()
 	for i, err := range failed {
 		if err != nil {

@@ -238,7 +238,7 @@ func (p *process) open() (err error) {
 		return err
 	}
 	if p.ledger, err = state.Open(context.Background(),
-		state.Options{Path: w.path, KeyFile: w.key, Now: w.now, Commit: p.commit, RestAfter: 1000 * 24 * time.Hour}); err != nil {
+		state.Options{Path: w.path, KeyFile: w.key, Now: w.now, Commit: p.commit, IdleAfter: 1000 * 24 * time.Hour}); err != nil {
 		return fmt.Errorf("open the ledger: %w", err)
 	}
 	if err := w.plan.variant.spoil(w.path); err != nil {

@@ -249,7 +249,7 @@ type run struct {
 	made        *connector.IDs // source ids of payers with a customer created by this run
 }
 
-// letGo is the maximum time for a process to hold the connection's lock without an open run, after closing its run or
+// dropLost is the maximum time for a process to hold the connection's lock without an open run, after closing its run or
 // before opening one.
 const letGo = 5 * time.Second
 
