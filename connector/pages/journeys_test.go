@@ -60,6 +60,7 @@ func (b *tab) stop(want ...string) {
 	b.reads(want...)
 	b.sound(b.path())
 	b.picture(b.name + "-" + strconv.Itoa(b.stops))
+	b.fits(b.name + " " + strconv.Itoa(b.stops))
 }
 
 // answered clicks on what a selector finds first, and fails unless the answer has the status.

@@ -36,10 +36,10 @@ type movePage struct {
 	Old, New   string
 	Chosen     bool
 	Closed     bool // a person decided that the connection moved
-	Certain    []moveRow
+	Certain    moveRows
 	More       int // certain pairs not shown on the page
-	Unsure     []moveRow
-	Accepted   []moveRow
+	Unsure     moveRows
+	Accepted   moveRows
 	OnlyOld    int
 	OnlyNew    int
 }
@@ -90,6 +90,20 @@ func (v *visit) moves() error {
 		return err
 	}
 	return v.show("move", "Move payers", p)
+}
+
+// moveRows are the rows of a table of moves.
+type moveRows []moveRow
+
+// movesOpen is how many rows of each table stand open, so that the page fits a phone.
+const movesOpen = 5
+
+// Parts returns the rows that the page shows, and then those that it folds, if there are some.
+func (r moveRows) Parts() []moveRows {
+	if len(r) <= 2*movesOpen {
+		return []moveRows{r}
+	}
+	return []moveRows{r[:movesOpen], r[movesOpen:]}
 }
 
 // fillMove puts a proposal into the tables of the page.

@@ -262,13 +262,19 @@ func (v *visit) movable(p admin.PlanProgress) (out []leads, err error) {
 func (v *visit) planGroup(p state.Plan, kind state.PlanGroup, alone bool, after, seen int64) (planGroup, error) {
 	g := planGroup{Kind: kind, Alone: alone, Title: groupTitles[kind][0], Hint: groupTitles[kind][1]}
 	most := rowsOfGroup
-	switch {
-	case alone:
+	if alone {
 		most = wideRowsShown
-	case seen > 0: // new changes are the last ones
-		most = 2 * rowsShown
 	}
-	changes, err := v.ledger().PlanGroupChanges(v.Context(), p, kind, after, most+1)
+	var changes []state.Change
+	var err error
+	if seen > 0 { // the new ones of a group stand alone, if there are some
+		if changes, err = v.ledger().PlanGroupChanges(v.Context(), p, kind, seen, most+1); len(changes) > 0 {
+			after = seen
+		}
+	}
+	if err == nil && len(changes) == 0 {
+		changes, err = v.ledger().PlanGroupChanges(v.Context(), p, kind, after, most+1)
+	}
 	if err != nil {
 		return g, err
 	}

@@ -142,7 +142,7 @@ func TestAPlanThatChangedWhileItWasReadIsNotApproved(t *testing.T) {
 				}
 				holds(t, stale, "The plan changed while you were reading it.", "Nothing was approved or rejected.")
 				if name == "the books changed" {
-					holds(t, stale, "Crumb &amp; Sons", `</span> New</span>`, "Plan 2 of")
+					holds(t, stale, "Crumb &amp; Sons", `</span> New</span>`, "Plan 2 of", `group=create">First page`)
 				}
 			}
 			if after := h.approved(); after != before {
