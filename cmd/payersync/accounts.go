@@ -170,7 +170,7 @@ meanwhile. The account's audit log keeps who resumed it and why.`
 			if err != nil {
 				return err
 			}
-			a.Say("Account %s is %s.", i.Name, i.State)
+			a.Print("Account %s is %s.", i.Name, i.State)
 			return a.Result(rowOfAccount(i))
 		}),
 	}
@@ -222,7 +222,7 @@ func (a *app) runAccountsErase(cmd *cobra.Command, args []string, reason, confir
 	if err != nil {
 		return err
 	}
-	a.Say("Account %s is erased. Restart running nodes: they keep its open data until then.", i.Name)
+	a.Print("Account %s is erased. Restart running nodes: they keep its open data until then.", i.Name)
 	return a.Result(rowOfAccount(i))
 }
 
@@ -265,7 +265,7 @@ func (a *app) runAccountsKey(ctx context.Context, args []string, to, reason stri
 	if err := server.SaveKey(ctx, args[0], to, state.Entry{Actor: actor(), Reason: reason}); err != nil {
 		return err
 	}
-	a.Say("The key of account %s is in %s.", args[0], to)
+	a.Print("The key of account %s is in %s.", args[0], to)
 	return a.Result(keyReport{args[0], to})
 }
 
@@ -314,13 +314,13 @@ func (a *app) runAccountsRewrap(ctx context.Context, file string, yes bool) erro
 	}
 	r := rewrapReport{Done: sure}
 	if !sure {
-		a.Say("Nothing was done.")
+		a.Print("Nothing was done.")
 		return a.Result(r)
 	}
 	if r.Accounts, err = server.Rewrap(ctx, key); err != nil {
 		return err
 	}
-	a.Say("The keys of %s are wrapped anew. Name %s in ledger.key_encryption_key of every node, and start them again.",
+	a.Print("The keys of %s are wrapped anew. Name %s in ledger.key_encryption_key of every node, and start them again.",
 		connector.Plural(r.Accounts, "account"), file)
 	return a.Result(r)
 }

@@ -148,14 +148,14 @@ func (a *app) applyAccounts(ctx context.Context, dir string, key []byte, by stat
 				return err
 			}
 			c.Version, c.Applied = made.Version, true
-			a.Say("Account %s has version %d now.", c.Account, c.Version)
+			a.Print("Account %s has version %d now.", c.Account, c.Version)
 		}
 		if err := a.Result(c); err != nil {
 			return err
 		}
 	}
 	if open > 0 && !yes {
-		a.Say("Nothing was changed.")
+		a.Print("Nothing was changed.")
 	}
 	return nil
 }
@@ -183,7 +183,7 @@ func (a *app) warnOfPages(ctx context.Context, server *state.Server, changes []a
 	}
 	for _, c := range changes {
 		if scheme, _, _ := strings.Cut(c.pages, "://"); c.pages != "" && !shown[scheme] {
-			a.Say("Warning: no node shows the pages of account %s: its server.admin_url is %s, and no node has pages over %s. Start a node with server.admin, and for https with admin_tls or admin_proxies, or change server.admin_url.", c.Account, show.Visible(c.pages), scheme)
+			a.Print("Warning: no node shows the pages of account %s: its server.admin_url is %s, and no node has pages over %s. Start a node with server.admin, and for https with admin_tls or admin_proxies, or change server.admin_url.", c.Account, show.Visible(c.pages), scheme)
 		}
 	}
 	return nil
@@ -323,15 +323,15 @@ func (a *app) shown(folder, account string, files map[string][]byte) map[string]
 func (a *app) sayChange(c accountChange) {
 	switch {
 	case c.New:
-		a.Say("Account %s is new.", c.Account)
+		a.Print("Account %s is new.", c.Account)
 	case len(c.Files) == 0:
-		a.Say("Account %s stays as it is.", c.Account)
+		a.Print("Account %s stays as it is.", c.Account)
 		return
 	default:
-		a.Say("Account %s changes.", c.Account)
+		a.Print("Account %s changes.", c.Account)
 	}
 	for _, f := range c.Files {
-		a.Say("  %s: %s", show.Visible(f.Name), f.Change)
+		a.Print("  %s: %s", show.Visible(f.Name), f.Change)
 		for line := range strings.Lines(f.Diff) {
 			_, _ = fmt.Fprintln(a.ErrOut, show.Visible(strings.TrimSuffix(line, "\n")))
 		}

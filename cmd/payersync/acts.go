@@ -183,7 +183,7 @@ func (a *app) agrees(ctx context.Context, p admin.Proposal, when asking, yes boo
 	v := p.Preview()
 	a.sayPreview(v)
 	for _, of := range p.Successors {
-		a.Say("To move the customer and its mandate there instead: payersync payers moved %s --from %s --reason TEXT",
+		a.Print("To move the customer and its mandate there instead: payersync payers moved %s --from %s --reason TEXT",
 			show.Visible(of.SourceID), show.Visible(p.Record.SourceID))
 	}
 	if when == asksAtTerminal && a.Unasked() != "" {
@@ -193,7 +193,7 @@ func (a *app) agrees(ctx context.Context, p admin.Proposal, when asking, yes boo
 	sure, err := a.Confirms(ctx, yes, fmt.Sprintf("cannot do this for %s without a yes, so nothing was changed", about),
 		v.Title+"?")
 	if err == nil && !sure {
-		a.Say("Nothing was changed.")
+		a.Print("Nothing was changed.")
 	}
 	return sure, err
 }
@@ -214,20 +214,20 @@ func (a *app) act(ctx context.Context, s *session.Session, d admin.Decision, whe
 // sayPreview prints the effect of an act.
 func (a *app) sayPreview(v admin.Preview) {
 	for _, line := range slices.Concat([]string{v.Becomes}, v.Warnings, v.Notes) {
-		a.Say("%s", show.Visible(line))
+		a.Print("%s", show.Visible(line))
 	}
 	switch {
 	case len(v.Changes) == 0:
 	case v.Compares:
-		a.Say("The values of the customer, and of the record:")
+		a.Print("The values of the customer, and of the record:")
 	default:
-		a.Say("The customer's present and new values:")
+		a.Print("The customer's present and new values:")
 	}
 	for _, f := range v.Changes {
-		a.Say("  %s: %q → %q", f.Path, show.Visible(f.From), show.Visible(f.To))
+		a.Print("  %s: %q → %q", f.Path, show.Visible(f.From), show.Visible(f.To))
 	}
-	a.Say("%s", show.Visible(v.Sends))
-	a.Say("%s", show.Visible(v.Undo))
+	a.Print("%s", show.Visible(v.Sends))
+	a.Print("%s", show.Visible(v.Undo))
 }
 
 // wordsOf returns the words of the command of a way out. A word in capitals stands for an id that the person must add,

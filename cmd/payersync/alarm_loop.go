@@ -48,8 +48,8 @@ func newAlarms(svc *service) *alarms {
 	return &alarms{svc: svc, ended: make(chan struct{}, 1), done: func() {}}
 }
 
-// heard receives the outcome of every job.
-func (t *alarms) heard(e worker.JobEvent) {
+// noteJob receives the outcome of every job.
+func (t *alarms) noteJob(e worker.JobEvent) {
 	if e.Job == worker.DrainName || e.Outcome == worker.Begun || e.Outcome == worker.Skipped {
 		return
 	}
@@ -82,12 +82,12 @@ func (t *alarms) run(ctx context.Context) {
 			}
 		}
 		soon = nil
-		t.look(ctx)
+		t.check(ctx)
 	}
 }
 
-// look looks once, by the configuration in force.
-func (t *alarms) look(ctx context.Context) {
+// check looks once, by the configuration in force.
+func (t *alarms) check(ctx context.Context) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if now := t.svc.inForce.Load(); now != t.of {
@@ -148,7 +148,7 @@ func (t *alarms) follow(now *installation) {
 	next.Look = func(ctx context.Context) (found []health.Condition, err error) {
 		e := t.svc.expected(now.Session)
 		e.From = from
-		found, err = health.Look(ctx, now.Ledger, e)
+		found, err = health.Present(ctx, now.Ledger, e)
 		if err == nil {
 			t.last = found
 		}

@@ -86,7 +86,7 @@ that sent one.`,
 }
 
 func (a *app) alertRows(ctx context.Context, s *session.Session) ([]alertRow, error) {
-	found, err := health.Look(ctx, s.Ledger, a.expected(s))
+	found, err := health.Present(ctx, s.Ledger, a.expected(s))
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func (a *app) alertRows(ctx context.Context, s *session.Session) ([]alertRow, er
 
 func (a *app) printAlerts(rows []alertRow) {
 	if len(rows) == 0 {
-		a.Say("No problem is open.")
+		a.Print("No problem is open.")
 	}
 	for i, r := range rows {
 		if i > 0 {
@@ -193,7 +193,7 @@ func (a *app) checkAlerts(ctx context.Context, s *session.Session) []finding {
 		return []finding{{Check: "alerts", OK: true, Warning: true, Detail: "nobody receives alarms",
 			Next: "set alerts.ways to e-mail or a webhook; then try it with payersync alerts test"}}
 	}
-	failed, err := health.Look(ctx, s.Ledger, a.expected(s), health.WayFailed)
+	failed, err := health.Present(ctx, s.Ledger, a.expected(s), health.WayFailed)
 	if err != nil {
 		return []finding{tell("alerts", "", err)}
 	}
@@ -259,14 +259,14 @@ func (a *app) sendAlerts(ctx context.Context, t *alarm.Notifier) error {
 	}
 	switch {
 	case errors.Is(err, outbox.ErrBusy):
-		a.Say("Another payersync tells of alarms just now; there is nothing left to do.")
+		a.Print("Another payersync tells of alarms just now; there is nothing left to do.")
 		return nil
 	case err != nil:
 		return err
 	case failed:
 		return exitError(exitFailed)
 	case lines == 0:
-		a.Say("There is nothing new to tell.")
+		a.Print("There is nothing new to tell.")
 	}
 	return nil
 }
@@ -328,7 +328,7 @@ func (a *app) notifier(cfg *config.Config, s *session.Session) (*alarm.Notifier,
 	if s != nil {
 		t.Ledger = s.Ledger
 		t.Look = func(ctx context.Context) ([]health.Condition, error) {
-			return health.Look(ctx, s.Ledger, a.expected(s))
+			return health.Present(ctx, s.Ledger, a.expected(s))
 		}
 	}
 	var clients []*transport.Client

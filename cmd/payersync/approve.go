@@ -32,7 +32,7 @@ func (a *app) fourEyes(ctx context.Context, s *session.Session,
 	return func(p state.Plan) (bool, error) {
 		err := approverOf(s).May(ctx, s.Ledger, p)
 		if errors.Is(err, admin.ErrSameEyes) {
-			a.Say("The plan waits: %s, as pages.four_eyes says. Somebody else may approve it.", err)
+			a.Print("The plan waits: %s, as pages.four_eyes says. Somebody else may approve it.", err)
 			return false, nil
 		}
 		if err != nil {

@@ -108,7 +108,7 @@ func (a *app) listAttention(ctx context.Context, s *session.Session, f state.Fil
 			return err
 		}
 		if off {
-			defer a.Say("Findings postponed on the pages are not listed: payersync attention list --later")
+			defer a.Print("Findings postponed on the pages are not listed: payersync attention list --later")
 		}
 	}
 	attention, more := upTo(attention, limit)
@@ -143,10 +143,10 @@ func (a *app) listAttention(ctx context.Context, s *session.Session, f state.Fil
 		return err
 	}
 	if f.State == string(connector.ReasonLeftWithMandate) && len(pairs) > 0 {
-		a.Say("Payers that may have a new number in the accounting system are listed with the new record: payersync attention list --reason renumbered")
+		a.Print("Payers that may have a new number in the accounting system are listed with the new record: payersync attention list --reason renumbered")
 	}
 	if len(rows) > 0 {
-		a.Say("To see every way to resolve one, with its effect: payersync attention show RECORD")
+		a.Print("To see every way to resolve one, with its effect: payersync attention show RECORD")
 	}
 	return nil
 }
@@ -222,9 +222,9 @@ func (a *app) retryReason(ctx context.Context, s *session.Session, f state.Filte
 	if err != nil {
 		return err
 	}
-	a.Say("The next sync tries %s again.", connector.Plural(marked, "record"))
+	a.Print("The next sync tries %s again.", connector.Plural(marked, "record"))
 	if before > 0 {
-		a.Say("%s had this decision before.", connector.Plural(before, "record"))
+		a.Print("%s had this decision before.", connector.Plural(before, "record"))
 	}
 	return a.Result(map[string]any{"reason": f.State, "records": marked})
 }
@@ -256,9 +256,9 @@ func (a *app) retry(ctx context.Context, s *session.Session, connections []confi
 	case err != nil:
 		return err
 	case news:
-		a.Say("The next sync tries record %s again.", show.Visible(sourceID))
+		a.Print("The next sync tries record %s again.", show.Visible(sourceID))
 	default:
-		a.Say("The next sync tries record %s again already.", show.Visible(sourceID))
+		a.Print("The next sync tries record %s again already.", show.Visible(sourceID))
 	}
 	return a.Result(map[string]string{"source_id": sourceID})
 }

@@ -82,7 +82,7 @@ func (a *app) records(ctx context.Context, s *session.Session, w lastWord, args 
 		fmt.Sprintf("cannot %s %s without a yes, so nothing was noted", does, connector.Plural(len(found), "record")),
 		fmt.Sprintf("%s%s all %s?", strings.ToUpper(does[:1]), does[1:], connector.Plural(len(found), "record")))
 	if err == nil && !sure {
-		a.Say("Nothing was noted.")
+		a.Print("Nothing was noted.")
 	}
 	return found, sure, err
 }
@@ -98,10 +98,10 @@ func (a *app) sayRecords(ctx context.Context, s *session.Session, all []state.Re
 		return err
 	}
 	for _, id := range first {
-		a.Say("  %s", show.Visible(strings.TrimSpace(id.Connection+" "+id.SourceID+" "+known[id].Name)))
+		a.Print("  %s", show.Visible(strings.TrimSpace(id.Connection+" "+id.SourceID+" "+known[id].Name)))
 	}
 	if more := len(all) - len(first); more > 0 {
-		a.Say("  … and %d more", more)
+		a.Print("  … and %d more", more)
 	}
 	return nil
 }
@@ -185,9 +185,9 @@ func (a *app) closeOne(ctx context.Context, s *session.Session, id state.RecordI
 		mandate = fmt.Sprintf("Its mandate %s stays as it is.", show.Visible(w.MandateID))
 	}
 	if w.News {
-		a.Say("Closed for record %s. %s", show.Visible(id.SourceID), mandate)
+		a.Print("Closed for record %s. %s", show.Visible(id.SourceID), mandate)
 	} else {
-		a.Say("Closed for record %s before. %s", show.Visible(id.SourceID), mandate)
+		a.Print("Closed for record %s before. %s", show.Visible(id.SourceID), mandate)
 	}
 	return a.Result(wordReport{id.Connection, id.SourceID, w.MandateID, !w.News})
 }
@@ -200,9 +200,9 @@ func (a *app) closeSubscription(ctx context.Context, s *session.Session, reason 
 	case !sure:
 		return nil
 	case w.News:
-		a.Say("Closed for the webhook subscription. Until it is back, the sweep alone finds changes.")
+		a.Print("Closed for the webhook subscription. Until it is back, the sweep alone finds changes.")
 	default:
-		a.Say("Closed for the webhook subscription before.")
+		a.Print("Closed for the webhook subscription before.")
 	}
 	return a.Result(wordReport{"", admin.Subscription, "", !w.News})
 }
@@ -284,16 +284,16 @@ func (a *app) giveUp(ctx context.Context, s *session.Session, of state.RecordID,
 	case !sure:
 		return nil
 	case undo && w.News:
-		a.Say("Record %s is no longer given up. The next sync decides on it.", id)
+		a.Print("Record %s is no longer given up. The next sync decides on it.", id)
 	case undo:
-		a.Say("Record %s is not given up.", id)
+		a.Print("Record %s is not given up.", id)
 	case w.News:
-		a.Say("Record %s is given up. Nothing more is sent for it.", id)
+		a.Print("Record %s is given up. Nothing more is sent for it.", id)
 	default:
-		a.Say("Record %s was given up before.", id)
+		a.Print("Record %s was given up before.", id)
 	}
 	if w.MandateID != "" && w.News && !undo {
-		a.Say("  Its mandate %s stays as it is.", show.Visible(w.MandateID))
+		a.Print("  Its mandate %s stays as it is.", show.Visible(w.MandateID))
 	}
 	return a.Result(wordReport{of.Connection, of.SourceID, w.MandateID, !w.News})
 }

@@ -227,7 +227,7 @@ func checkConnection(ctx context.Context, s *session.Session, c config.Connectio
 // configured.
 func checkTwoWay(ctx context.Context, s *session.Session, c config.Connection) []finding {
 	name := "two_way " + c.Name
-	found, err := health.Look(ctx, s.Ledger, health.Expected{
+	found, err := health.Present(ctx, s.Ledger, health.Expected{
 		Has: func(of string) bool { return of == c.Name }, TwoWay: s.Config.FindsTwoWay,
 	}, health.TwoWay)
 	switch {

@@ -74,7 +74,7 @@ func (a *app) checkBackups(ctx context.Context, s *session.Session) []finding {
 		}
 		return []finding{made}
 	}
-	late, err := health.Look(ctx, s.Ledger, a.expected(s), health.JobFailed, health.JobOverdue)
+	late, err := health.Present(ctx, s.Ledger, a.expected(s), health.JobFailed, health.JobOverdue)
 	if err != nil {
 		return []finding{tell(check, "", err)}
 	}

@@ -99,7 +99,7 @@ func yamlOf(f billing.Finding) string {
 
 // probe prints the result for every open point, and fails when the configuration says otherwise.
 func (a *app) probe(ctx context.Context, s *session.Session, f checkFlags) error {
-	a.Say("Looking at %s: at most %d requests that read.", plainAddress(s.Config.Billing.BaseURL), billing.ProbesMost)
+	a.Print("Looking at %s: at most %d requests that read.", plainAddress(s.Config.Billing.BaseURL), billing.ProbesMost)
 	found, err := s.Billing.Probe(ctx)
 	if err != nil {
 		a.printFindings(found)
@@ -207,7 +207,7 @@ func (a *app) tryOut(ctx context.Context, s *session.Session, f checkFlags) (bil
 	}
 	steps := s.Billing.TrialSteps(f.customer)
 	for _, step := range steps {
-		a.Say("  - %s", step)
+		a.Print("  - %s", step)
 	}
 	if yes, err := a.Confirms(ctx, f.yes, "Nothing was written",
 		fmt.Sprintf("Do this to the customer %s, %s?", show.Visible(f.customer), show.Visible(name))); err != nil || !yes {

@@ -97,7 +97,7 @@ func (a *app) connect(ctx context.Context, s *session.Session, name string, how 
 		if err := s.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.MarkRestored() }); err != nil {
 			return err
 		}
-		a.Say("Nothing is created before the service's list has been read anew, and for %s more.",
+		a.Print("Nothing is created before the service's list has been read anew, and for %s more.",
 			s.Config.LookupLimits().Quarantine)
 	}
 	by, err := credentials.Keep(ctx, s.Ledger,
@@ -118,13 +118,13 @@ func (a *app) answer(ctx context.Context, consent *credentials.Consent, how cons
 	if err != nil {
 		return nil, usage.Mistake{Err: err}
 	}
-	a.Say("Open this address in a browser and give consent; payersync waits here for the answer:\n\n  %s\n", consent.URL())
+	a.Print("Open this address in a browser and give consent; payersync waits here for the answer:\n\n  %s\n", consent.URL())
 	return consent.Await(ctx, listener)
 }
 
 // pasted reads the browser's final address.
 func (a *app) pasted(ctx context.Context, consent *credentials.Consent) (url.Values, error) {
-	a.Say(`Open this address in a browser and give consent:
+	a.Print(`Open this address in a browser and give consent:
 
   %s
 

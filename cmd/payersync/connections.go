@@ -81,10 +81,10 @@ func (a *app) separateConnections(ctx context.Context, s *session.Session, d sta
 		return notDecided(d, err)
 	}
 	if news {
-		a.Say("Noted: %s and %s are separate companies. The next plan of %[2]s uses this.", show.Visible(d.Old),
+		a.Print("Noted: %s and %s are separate companies. The next plan of %[2]s uses this.", show.Visible(d.Old),
 			show.Visible(d.New))
 	} else {
-		a.Say("%s and %s were separate before, and stay so.", show.Visible(d.Old), show.Visible(d.New))
+		a.Print("%s and %s were separate before, and stay so.", show.Visible(d.Old), show.Visible(d.New))
 	}
 	return a.Result(separateReport{d.Old, d.New, d.Decision, !news})
 }
@@ -93,7 +93,7 @@ func (a *app) takeSeparateBack(ctx context.Context, s *session.Session, d state.
 	if err := s.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.TakeConnectionDecisionBack(d) }); err != nil {
 		return notDecided(d, err)
 	}
-	a.Say("The decision that %s and %s are separate is taken back.", show.Visible(d.Old), show.Visible(d.New))
+	a.Print("The decision that %s and %s are separate is taken back.", show.Visible(d.Old), show.Visible(d.New))
 	return a.Result(separateReport{Old: d.Old, New: d.New})
 }
 

@@ -195,7 +195,7 @@ func (m *mover) named(p *admin.MoveProposal) ([]state.MovePair, error) {
 		}
 		if slices.ContainsFunc(p.Accepted,
 			func(r admin.MovedRecord) bool { return r.Old.SourceID == oldID && r.New.SourceID == newID }) {
-			m.Say("The match %s is accepted already.", show.Visible(text))
+			m.Print("The match %s is accepted already.", show.Visible(text))
 			continue
 		}
 		pair, ok := p.Pair(oldID, newID)
@@ -241,7 +241,7 @@ func (m *mover) closes(ctx context.Context, p *admin.MoveProposal, pairs []state
 			p.Undecided(pairs)))
 	m.close, m.stay = closes && err == nil, !closes && err == nil
 	if m.stay {
-		m.Say("%s stays open, so no match is accepted.", m.from)
+		m.Print("%s stays open, so no match is accepted.", m.from)
 	}
 	return closes, err
 }
@@ -270,12 +270,12 @@ func (m *mover) printProposal(p *admin.MoveProposal) {
 	for _, s := range p.Unsure {
 		m.printUnsure(s)
 	}
-	m.Say("Matches: %d certain, %d to look at, %d accepted before.", len(p.Certain), len(p.Unsure), len(p.Accepted))
+	m.Print("Matches: %d certain, %d to look at, %d accepted before.", len(p.Certain), len(p.Unsure), len(p.Accepted))
 	if len(p.OnlyOld) > 0 {
-		m.Say("%s of %s: no record of %s looks like them.", connector.Plural(len(p.OnlyOld), "payer"), m.from, m.to)
+		m.Print("%s of %s: no record of %s looks like them.", connector.Plural(len(p.OnlyOld), "payer"), m.from, m.to)
 	}
 	if len(p.OnlyNew) > 0 {
-		m.Say("%s of %s: no payer of %s looks like them. They are new payers.", connector.Plural(len(p.OnlyNew), "record"),
+		m.Print("%s of %s: no payer of %s looks like them. They are new payers.", connector.Plural(len(p.OnlyNew), "record"),
 			m.to, m.from)
 	}
 }
@@ -351,7 +351,7 @@ func (m *mover) askEach(ctx context.Context, p *admin.MoveProposal) (left []stat
 func (m *mover) chooseFor(ctx context.Context, record string, offered []match.Pair) (int, error) {
 	options := []string{"decide later"}
 	for _, c := range offered {
-		m.Say("")
+		m.Print("")
 		m.printUnsure(match.Suggestion{Best: &c})
 		options = append(options, fmt.Sprintf("%s, %s (%d)", c.Customer, c.Theirs.Name, c.Score))
 	}
@@ -365,7 +365,7 @@ func (m *mover) end(p *admin.MoveProposal, left []state.MoveLeft) error {
 	report := reportOfMove(p, left)
 	switch {
 	case !report.Moved:
-		m.Say("Nothing was decided.")
+		m.Print("Nothing was decided.")
 	default:
 		waiting := 0
 		for _, r := range p.Accepted {
@@ -373,18 +373,18 @@ func (m *mover) end(p *admin.MoveProposal, left []state.MoveLeft) error {
 				waiting++
 			}
 		}
-		m.Say("%s accepted. %s is closed.", connector.Plural(report.Accepted, "pair"), m.from)
+		m.Print("%s accepted. %s is closed.", connector.Plural(report.Accepted, "pair"), m.from)
 		if waiting > 0 {
-			m.Say("%s still to be written: payersync plan %s shows the new keys, payersync sync %[2]s sends them.",
+			m.Print("%s still to be written: payersync plan %s shows the new keys, payersync sync %[2]s sends them.",
 				connector.Plural(waiting, "customer"), m.to)
 		}
 		if len(p.OnlyOld) > 0 {
-			m.Say("payersync reports payers of %s that no record continues and whose mandates still hold: payersync attention list --reason %s", m.from, connector.ReasonLeftWithMandate)
+			m.Print("payersync reports payers of %s that no record continues and whose mandates still hold: payersync attention list --reason %s", m.from, connector.ReasonLeftWithMandate)
 		}
 		if report.Unsure+report.Certain > 0 {
-			m.Say("%s to look at: at a terminal payersync connections move %s %s asks about each; --pair OLDID=NEWID accepts one.", connector.Plural(report.Unsure+report.Certain, "record"), m.from, m.to)
+			m.Print("%s to look at: at a terminal payersync connections move %s %s asks about each; --pair OLDID=NEWID accepts one.", connector.Plural(report.Unsure+report.Certain, "record"), m.from, m.to)
 		}
-		m.Say("Take it back with: payersync connections move %s %s --undo", m.from, m.to)
+		m.Print("Take it back with: payersync connections move %s %s --undo", m.from, m.to)
 	}
 	if err := m.Result(report); err != nil {
 		return err
@@ -397,7 +397,7 @@ func (m *mover) end(p *admin.MoveProposal, left []state.MoveLeft) error {
 
 func (m *mover) printLeft(left []state.MoveLeft) {
 	for _, l := range left {
-		m.Say("Left as it is: %s and %s: %v", show.Visible(l.Old.SourceID), show.Visible(l.New.SourceID), l.Why)
+		m.Print("Left as it is: %s and %s: %v", show.Visible(l.Old.SourceID), show.Visible(l.New.SourceID), l.Why)
 	}
 }
 

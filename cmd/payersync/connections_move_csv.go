@@ -28,7 +28,7 @@ func (a *app) writeReviewList(file string, rows []match.Row, next string) error 
 	if err := errors.Join(match.WriteCSV(f, rows, ','), f.Close()); err != nil {
 		return err
 	}
-	a.Say("%s written to %s. Write accept, reject or new into the column decision, then: %s",
+	a.Print("%s written to %s. Write accept, reject or new into the column decision, then: %s",
 		connector.Plural(len(rows), "pair"), show.Visible(file), show.Visible(next))
 	return a.Result(map[string]any{"file": file, "pairs": len(rows)})
 }
@@ -50,7 +50,7 @@ func (m *mover) importPairs(ctx context.Context, p *admin.MoveProposal) error {
 		return wrongFile(m.imported, problems)
 	}
 	if len(accepts)+len(rejects) == 0 {
-		m.Say("The file contains no new decision.")
+		m.Print("The file contains no new decision.")
 		return m.end(p, nil)
 	}
 	what := fmt.Sprintf("%s to accept and %d to reject", connector.Plural(len(accepts), "pair"), len(rejects))
@@ -66,7 +66,7 @@ func (m *mover) importPairs(ctx context.Context, p *admin.MoveProposal) error {
 		func(pair state.MovePair) error { return m.moves.Reject(ctx, pair, m.operator()) }); err != nil {
 		return notMovedBooks(m.from, m.to, err)
 	}
-	m.Say("%s rejected.", connector.Plural(len(rejects), "pair"))
+	m.Print("%s rejected.", connector.Plural(len(rejects), "pair"))
 	if len(accepts) == 0 {
 		return m.tellNow(ctx, nil)
 	}

@@ -37,7 +37,7 @@ func (m *mover) takeBack(ctx context.Context) error {
 		return err
 	}
 	if !sure {
-		m.Say("Nothing was taken back.")
+		m.Print("Nothing was taken back.")
 		return nil
 	}
 	var left []state.MoveLeft
@@ -54,14 +54,14 @@ func (m *mover) takeBack(ctx context.Context) error {
 
 func (m *mover) endUndo(n int, left []state.MoveLeft, whole bool) error {
 	m.printLeft(left)
-	m.Say("%s taken back.", connector.Plural(n-len(left), "pair"))
+	m.Print("%s taken back.", connector.Plural(n-len(left), "pair"))
 	switch {
 	case whole && len(left) > 0:
-		m.Say("%s stays closed until the others are taken back as well.", m.from)
+		m.Print("%s stays closed until the others are taken back as well.", m.from)
 	case whole && m.s.Config.Has(m.from) != nil:
-		m.Say("%s is open again, and is not configured. Its new keys stay until you configure it and it runs.", m.from)
+		m.Print("%s is open again, and is not configured. Its new keys stay until you configure it and it runs.", m.from)
 	case whole:
-		m.Say("%s is open again. Its next plan writes the old keys back: payersync plan %[1]s", m.from)
+		m.Print("%s is open again. Its next plan writes the old keys back: payersync plan %[1]s", m.from)
 	}
 	if err := m.Result(map[string]any{"old": m.from, "new": m.to, "taken_back": n - len(left),
 		"left": leftReports(left)}); err != nil {

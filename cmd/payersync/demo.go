@@ -337,7 +337,7 @@ func (d *demo) disturb(who []string) error {
 
 // deliver sends the webhooks to serve and waits until they are reflected.
 func (d *demo) deliver(ctx context.Context) error {
-	if err := d.until(ctx, "serve to come up", func() bool { return healthy(ctx, d.hooks) == nil }); err != nil {
+	if err := d.waitFor(ctx, "serve to come up", func() bool { return healthy(ctx, d.hooks) == nil }); err != nil {
 		return err
 	}
 	sent, err := d.model.Deliver(ctx)
@@ -346,14 +346,14 @@ func (d *demo) deliver(ctx context.Context) error {
 	}
 	d.webhooks += sent
 	fmt.Fprintf(d.steps, "   %s delivered\n", connector.Plural(sent, "webhook"))
-	return d.until(ctx, "the webhooks to be reflected", func() bool {
+	return d.waitFor(ctx, "the webhooks to be reflected", func() bool {
 		report, err := d.report(ctx)
 		return err == nil && report.Inbox["received"] == 0
 	})
 }
 
-// until waits for an event in another goroutine, 10 s at most.
-func (d *demo) until(ctx context.Context, what string, done func() bool) error {
+// waitFor waits for an event in another goroutine, 10 s at most.
+func (d *demo) waitFor(ctx context.Context, what string, done func() bool) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)

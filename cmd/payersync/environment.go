@@ -118,17 +118,17 @@ func (a *app) moveEnvironment(ctx context.Context, s *session.Session, reason st
 	}
 	switch {
 	case r.Same:
-		a.Say("Nothing to do: the ledger belongs to the billing service at %s already.", r.Ledger)
+		a.Print("Nothing to do: the ledger belongs to the billing service at %s already.", r.Ledger)
 		return a.Result(r)
 	case found.Customer == "" && found.Looked > 0:
 		return fmt.Errorf("cannot move the ledger to the billing service at %s: %s; give that account a ledger of its own (ledger.path), or correct billing.base_url",
 			r.Configuration, found)
 	}
-	a.Say("The ledger belongs to %s. At %s, %s.", r.Ledger, r.Configuration, found)
+	a.Print("The ledger belongs to %s. At %s, %s.", r.Ledger, r.Configuration, found)
 	if ok, err := a.Confirms(ctx, yes, "The ledger was not moved", "Move it?"); err != nil {
 		return err
 	} else if !ok {
-		a.Say("Nothing was moved.")
+		a.Print("Nothing was moved.")
 		return a.Result(r)
 	}
 	if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
@@ -139,7 +139,7 @@ func (a *app) moveEnvironment(ctx context.Context, s *session.Session, reason st
 	}); err != nil {
 		return err
 	}
-	a.Say("Moved. Nothing is created before the service's list has been read anew, and for %s more.",
+	a.Print("Moved. Nothing is created before the service's list has been read anew, and for %s more.",
 		s.Config.LookupLimits().Quarantine)
 	r.Ledger, r.Same = r.Configuration, true
 	return a.Result(r)
@@ -183,7 +183,7 @@ func (a *app) trustUpdates(ctx context.Context, s *session.Session, reason strin
 	}
 	r := trustReport{way.Spelling, slices.Concat([]string{}, state.Paths(known.Disproved()))}
 	if len(r.Lost) == 0 {
-		a.Say("Nothing to do: updates are not stopped.")
+		a.Print("Nothing to do: updates are not stopped.")
 		return a.Result(r)
 	}
 	if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
@@ -195,6 +195,6 @@ func (a *app) trustUpdates(ctx context.Context, s *session.Session, reason strin
 	}); err != nil {
 		return err
 	}
-	a.Say("Noted. The next run sends updates again, as %s.", way.Spelling)
+	a.Print("Noted. The next run sends updates again, as %s.", way.Spelling)
 	return a.Result(r)
 }

@@ -97,7 +97,7 @@ func (a *app) serveFleet(ctx context.Context, node *config.Node) (err error) {
 	defer end()
 	f.life, f.begun = life, f.now()
 	defer f.closeAll()
-	if err := f.look(ctx); err != nil {
+	if err := f.refresh(ctx); err != nil {
 		return err
 	}
 	listeners, err := f.listen(ctx)

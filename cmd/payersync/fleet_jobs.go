@@ -165,15 +165,15 @@ func (j *accountJobs) Replace(ctx context.Context, jobs []worker.Job) error {
 	return j.set(ctx, jobs, j.paused)
 }
 
-// Keep runs the account's jobs by the schedules in the queue.
-func (j *accountJobs) Keep(jobs []worker.Job) {
+// Schedule runs the account's jobs by the schedules in the queue.
+func (j *accountJobs) Schedule(jobs []worker.Job) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.put(jobs, j.paused)
 }
 
-// Settle gives the queue the schedules of the account's jobs again, as they are by now.
-func (j *accountJobs) Settle(ctx context.Context) error {
+// Reschedule gives the queue the schedules of the account's jobs again, as they are by now.
+func (j *accountJobs) Reschedule(ctx context.Context) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.set(ctx, j.jobs, j.paused)

@@ -143,7 +143,7 @@ func (f *fleet) trim() {
 			f.closing.Go(func() {
 				ctx, cancel := context.WithTimeout(f.life, lookWithin)
 				defer cancel()
-				m.alarms.look(ctx)
+				m.alarms.check(ctx)
 				f.mu.Lock()
 				m.users--
 				f.mu.Unlock()
@@ -222,7 +222,7 @@ func (f *fleet) report(account int64, e worker.JobEvent) {
 	}
 	defer f.release(m, e.Job != worker.DrainName)
 	reportJob(m.inForce.Load().Session, e)
-	m.alarms.heard(e)
+	m.alarms.noteJob(e)
 }
 
 // retake gives an open account another configuration or state. The account itself reports a configuration
@@ -250,7 +250,7 @@ func (f *fleet) retake(ctx context.Context, m *member, row state.AccountInfo) er
 			return errors.New("the configuration could not be put in force")
 		}
 	}
-	return f.settle(ctx, m)
+	return f.reschedule(ctx, m)
 }
 
 // open opens an account on this node.
@@ -287,7 +287,7 @@ func (f *fleet) open(ctx context.Context, row state.AccountInfo) (_ *member, err
 			DrainEvery: 24 * time.Hour, Now: f.now, Report: func(e worker.JobEvent) {
 				if e.Job != worker.DrainName {
 					reportJob(svc.inForce.Load().Session, e)
-					svc.alarms.heard(e)
+					svc.alarms.noteJob(e)
 				}
 			}})
 		return m.jobs, err
@@ -297,7 +297,7 @@ func (f *fleet) open(ctx context.Context, row state.AccountInfo) (_ *member, err
 		s.Close()
 		return nil, err
 	}
-	m.jobs.Keep(f.jobs(s))
+	m.jobs.Schedule(f.jobs(s))
 	m.alarms.from, m.alarms.skip = f.begun, func() bool { return !f.mayBeNews(m) }
 	m.alarms.begin = func() {
 		f.mu.Lock()
@@ -306,7 +306,7 @@ func (f *fleet) open(ctx context.Context, row state.AccountInfo) (_ *member, err
 	}
 	m.alarms.keep = func(ctx context.Context, l alarmLook) { f.keepLook(ctx, m, l) }
 	m.reload = m.newReloader(cfg)
-	m.begin(life, end)
+	m.start(life, end)
 	return m, nil
 }
 
@@ -388,8 +388,8 @@ func (m *member) forget() {
 	}
 }
 
-// begin starts the work besides jobs and requests, until m.close.
-func (m *member) begin(ctx context.Context, end context.CancelFunc) {
+// start starts the work besides jobs and requests, until m.close.
+func (m *member) start(ctx context.Context, end context.CancelFunc) {
 	going := m.follow(ctx)
 	going.Go(func() { _ = m.jobs.Run(ctx) }) // it fails only for missed jobs of its own, and has none
 	m.close = sync.OnceFunc(func() {

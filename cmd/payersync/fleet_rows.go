@@ -115,7 +115,7 @@ func (f *fleet) followRows(ctx context.Context) {
 		case <-tick.C:
 		}
 		wrong := ""
-		if err := f.look(ctx); err != nil && ctx.Err() == nil {
+		if err := f.refresh(ctx); err != nil && ctx.Err() == nil {
 			wrong = forLog(err).Error()
 		}
 		if wrong != told && wrong != "" {
@@ -127,9 +127,9 @@ func (f *fleet) followRows(ctx context.Context) {
 	}
 }
 
-// look applies changes to open accounts, closes leaving ones, and opens those due. A failure to open one
+// refresh applies changes to open accounts, closes leaving ones, and opens those due. A failure to open one
 // stops no other. It is tried again after a while and when it changes.
-func (f *fleet) look(ctx context.Context) error {
+func (f *fleet) refresh(ctx context.Context) error {
 	changed, err := f.changedRows(ctx)
 	if err != nil {
 		return err
@@ -251,20 +251,20 @@ func (f *fleet) visit(ctx context.Context, row state.AccountInfo) {
 	if older {
 		err = f.retake(ctx, m, row)
 	} else {
-		err = f.settle(ctx, m)
+		err = f.reschedule(ctx, m)
 	}
 	if err != nil && ctx.Err() == nil {
 		f.entry(row).WithError(forLog(err)).Error("the schedules of the account could not be put in force; it is tried again")
 		return
 	}
 	if f.now().Sub(f.begun) >= alarmsEvery { // conditions begun while no node ran are known by then
-		m.alarms.look(ctx)
+		m.alarms.check(ctx)
 	}
 }
 
-// settle makes the schedules and addresses of an account those of its configuration in force.
-func (f *fleet) settle(ctx context.Context, m *member) error {
-	if err := m.jobs.Settle(ctx); err != nil {
+// reschedule makes the schedules and addresses of an account those of its configuration in force.
+func (f *fleet) reschedule(ctx context.Context, m *member) error {
+	if err := m.jobs.Reschedule(ctx); err != nil {
 		return err
 	}
 	c := m.inForce.Load().Config

@@ -48,7 +48,7 @@ func (a *app) initialiseCSV(ctx context.Context, f initFlags) error {
 	if err := mayWrite(f.dir, s.names()); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{s.look, s.propose, s.complete, s.nameIt, s.settleAsking} {
+	for _, step := range []func(context.Context) error{s.inspect, s.propose, s.complete, s.nameIt, s.settleAsking} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -70,8 +70,8 @@ func (f initFlags) csvPreset() string {
 	return ""
 }
 
-// look detects the file's format and shows its content.
-func (s *csvSetup) look(ctx context.Context) error {
+// inspect detects the file's format and shows its content.
+func (s *csvSetup) inspect(ctx context.Context) error {
 	found, err := csvfile.Sniff(ctx, s.csv)
 	switch {
 	case ctx.Err() != nil:

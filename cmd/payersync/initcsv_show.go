@@ -138,7 +138,7 @@ func (s *csvSetup) showOdd(f *csvfile.Findings) {
 func (s *dataSetup) showProposal() {
 	for _, q := range s.proposal.Questions {
 		if !q.Said && !s.shipped {
-			s.Say("Not asked: %s Taken: %s.", show.Visible(q.Text), show.Visible(q.Options[q.Taken]))
+			s.Print("Not asked: %s Taken: %s.", show.Visible(q.Text), show.Visible(q.Options[q.Taken]))
 		}
 	}
 	if s.JSON() {

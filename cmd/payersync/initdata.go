@@ -53,7 +53,7 @@ func (s *dataSetup) finish(ctx context.Context) error {
 	trial, err := s.try(ctx)
 	switch {
 	case ctx.Err() != nil:
-		s.Say("Interrupted. The set-up is in %s; payersync plan --config %s plans it.", s.dir,
+		s.Print("Interrupted. The set-up is in %s; payersync plan --config %s plans it.", s.dir,
 			filepath.Join(s.dir, configFile))
 		return exitError(exitInterrupted)
 	case err != nil:

@@ -78,7 +78,7 @@ func (a *app) initialiseSQL(ctx context.Context, f initFlags) error {
 	if err := mayWrite(f.dir, append(s.names(), queryFile, passwordFile)); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{s.connect, s.choose, s.look, s.propose, s.complete, s.nameIt,
+	for _, step := range []func(context.Context) error{s.connect, s.choose, s.inspect, s.propose, s.complete, s.nameIt,
 		s.settleAsking, s.completeQuery} {
 		if err := step(ctx); err != nil {
 			return err
@@ -195,7 +195,7 @@ func (s *sqlSetup) choose(ctx context.Context) error {
 	}
 	if known != nil {
 		s.about.Database.Preset = known.preset
-		s.Say("These are the tables of %s: its shipped query and mapping are taken. --table NAME looks at one table instead.",
+		s.Print("These are the tables of %s: its shipped query and mapping are taken. --table NAME looks at one table instead.",
 			known.name)
 		return nil
 	}
@@ -258,11 +258,11 @@ func (s *sqlSetup) offered(tables []sqltable.Table) string {
 	return strings.Join(names, ", ")
 }
 
-// look reads the first rows of the query and shows its columns.
-func (s *sqlSetup) look(ctx context.Context) error {
+// inspect reads the first rows of the query and shows its columns.
+func (s *sqlSetup) inspect(ctx context.Context) error {
 	at := s.at
 	at.Query = s.query
-	sample, err := sqltable.Look(ctx, at)
+	sample, err := sqltable.ReadSample(ctx, at)
 	if err != nil {
 		return s.unread(ctx, err)
 	}

@@ -178,19 +178,19 @@ func (a *app) backup(ctx context.Context, s *session.Session, o backups.Config) 
 	if res.Encrypted {
 		encrypted = "encrypted for " + connector.Plural(len(o.Recipients), "key")
 	}
-	a.Say("Backed up to %s: %s, %s.", res.Path, humanize.IBytes(uint64(res.Bytes)), encrypted) //nolint:gosec // a file's size is not negative
-	a.Say("It holds %s, and is whole.", res.Facts)
+	a.Print("Backed up to %s: %s, %s.", res.Path, humanize.IBytes(uint64(res.Bytes)), encrypted) //nolint:gosec // a file's size is not negative
+	a.Print("It holds %s, and is whole.", res.Facts)
 	if len(res.Removed) > 0 {
-		a.Say("Removed %s of before, to keep %d.", connector.Plural(len(res.Removed), "backup"), o.Keep)
+		a.Print("Removed %s of before, to keep %d.", connector.Plural(len(res.Removed), "backup"), o.Keep)
 	}
-	a.Say("The sealing key %s is not in it. Nobody can read sealed data without that key: keep a copy of it elsewhere.",
+	a.Print("The sealing key %s is not in it. Nobody can read sealed data without that key: keep a copy of it elsewhere.",
 		s.Config.Ledger.KeyFile)
 	if list := state.ForgottenList(s.Config.Ledger.Path); there(list) {
-		a.Say("Nor is %s: without it an older copy brings payers back that were forgotten since. Keep a copy of it, too.",
+		a.Print("Nor is %s: without it an older copy brings payers back that were forgotten since. Keep a copy of it, too.",
 			list)
 	}
 	for _, w := range res.Warnings {
-		a.Say("Warning: %s", w)
+		a.Print("Warning: %s", w)
 	}
 	return a.Result(backupReport{res, s.Config.Ledger.KeyFile})
 }
@@ -310,7 +310,7 @@ type ledgerFile interface {
 }
 
 func (a *app) verify(ctx context.Context, r verifyReport, of ledgerFile) (err error) {
-	if r.Damage, err = of.Verify(ctx, a.looked()); err != nil {
+	if r.Damage, err = of.Verify(ctx, a.checkProgress()); err != nil {
 		return err
 	}
 	if r.Facts, err = of.Facts(ctx); err != nil && len(r.Damage) == 0 {
@@ -342,8 +342,8 @@ func (a *app) showVerified(r verifyReport) {
 	fmt.Fprintln(a.Out, "\nKeep the file as it is, and restore the last good backup: payersync ledger restore FILE")
 }
 
-// looked shows how far a look through a ledger is.
-func (a *app) looked() func(state.CheckProgress) {
+// checkProgress shows how far a look through a ledger is.
+func (a *app) checkProgress() func(state.CheckProgress) {
 	progress := show.NewProgress(a.ErrOut, a.now)
 	return func(at state.CheckProgress) {
 		progress.Show(syncer.Progress{Stage: at.Check, Done: at.Done, Total: at.Total})
@@ -397,7 +397,7 @@ reason.`,
 			defer func() { _ = f.Close() }()
 			return a.restore(cmd.Context(), time.Duration(cfg.Lookup.Quarantine), state.Restoring{
 				Path: cfg.Ledger.Path, KeyFile: cfg.Ledger.KeyFile, Name: args[0], From: f, Size: f.Size, Another: another,
-				DryRun: dryRun, Actor: actor(), Reason: reason, Now: a.now, Watch: a.looked(),
+				DryRun: dryRun, Actor: actor(), Reason: reason, Now: a.now, Watch: a.checkProgress(),
 			}, yes)
 		},
 	}
@@ -423,33 +423,33 @@ func (a *app) restore(ctx context.Context, quarantine time.Duration, r state.Res
 	}
 	if report.Finished {
 		report.Done = true
-		a.Say("The command finished an interrupted restore, and did nothing else. The old files are kept in %s.",
+		a.Print("The command finished an interrupted restore, and did nothing else. The old files are kept in %s.",
 			strings.Join(report.Kept, ", "))
 		return a.Result(report)
 	}
-	a.Say("%s is whole and holds %s.", r.Name, report.Facts)
+	a.Print("%s is whole and holds %s.", r.Name, report.Facts)
 	if report.Lost > 0 {
-		a.Say("The present ledger has newer writes, until %s: they would be lost.",
+		a.Print("The present ledger has newer writes, until %s: they would be lost.",
 			connector.Plural(int(report.Lost), "time"))
 	}
 	if r.DryRun {
-		a.Say("Nothing was changed.")
+		a.Print("Nothing was changed.")
 		return a.Result(report)
 	}
 	if ok, err := a.Confirms(ctx, yes, "The ledger was not restored",
 		fmt.Sprintf("Put it in the place of %s?", r.Path)); err != nil {
 		return err
 	} else if !ok {
-		a.Say("Nothing was changed.")
+		a.Print("Nothing was changed.")
 		return a.Result(report)
 	}
 	if report.Restored, err = state.Restore(ctx, r); err != nil {
 		return explainRestore(err)
 	}
 	report.Done = true
-	a.Say("Restored %s. payersync creates nothing until it has read the service's list anew, and for %s more. payersync sweep looks up the requests sent since the backup.", r.Path, quarantine)
+	a.Print("Restored %s. payersync creates nothing until it has read the service's list anew, and for %s more. payersync sweep looks up the requests sent since the backup.", r.Path, quarantine)
 	if len(report.Kept) > 0 {
-		a.Say("The old files are kept in %s; remove them when nobody needs them any more.", strings.Join(report.Kept, ", "))
+		a.Print("The old files are kept in %s; remove them when nobody needs them any more.", strings.Join(report.Kept, ", "))
 	}
 	if err := a.opens(ctx); err != nil { // brings it to the newest schema, too
 		return fmt.Errorf("the backup is in its place and cannot be used: %w", err)

@@ -82,12 +82,12 @@ func (a *app) copyLedger(ctx context.Context, o ledgerCopying) error {
 	if o.from != "" {
 		from, to = account, file
 	}
-	a.Say("The whole ledger would move from %s to %s, and the old one would open no more.", from, to)
+	a.Print("The whole ledger would move from %s to %s, and the old one would open no more.", from, to)
 	if yes, err := a.Confirms(ctx, o.yes, "cannot carry the ledger without a yes, so nothing was done",
 		"Shall it be carried?"); err != nil {
 		return err
 	} else if !yes {
-		a.Say("Nothing was done.")
+		a.Print("Nothing was done.")
 		return a.Result(copyReport{})
 	}
 	server, err := state.OpenServer(ctx, state.ServerOptions{Address: address.Expose()})
@@ -98,7 +98,7 @@ func (a *app) copyLedger(ctx context.Context, o ledgerCopying) error {
 	c := state.Transfer{
 		From: state.Options{Path: cfg.Ledger.Path, KeyFile: cfg.Ledger.KeyFile, Now: a.now},
 		To:   state.Options{Server: server, Account: o.account, KeyFile: cfg.Ledger.KeyFile},
-		By:   state.Entry{Actor: actor(), Reason: o.reason}, Watch: a.looked(),
+		By:   state.Entry{Actor: actor(), Reason: o.reason}, Watch: a.checkProgress(),
 	}
 	if o.from != "" {
 		c.From, c.To = c.To, c.From
@@ -108,12 +108,12 @@ func (a *app) copyLedger(ctx context.Context, o ledgerCopying) error {
 		return explainCopy(err, o.from != "")
 	}
 	if done.Resumed {
-		a.Say("All of it was in %s already, from an interrupted command; it is the ledger now.", show.Visible(done.To))
+		a.Print("All of it was in %s already, from an interrupted command; it is the ledger now.", show.Visible(done.To))
 	} else {
-		a.Say("Carried %s of %s to %s. Every value was read back and is the same, both hash chains hold, and everything sealed opens.",
+		a.Print("Carried %s of %s to %s. Every value was read back and is the same, both hash chains hold, and everything sealed opens.",
 			connector.Plural(done.Rows, "row"), connector.Plural(done.Tables, "table"), show.Visible(done.To))
 	}
-	a.Say("The ledger in %s opens no more. Name the new place in the configuration, with the same sealing key.",
+	a.Print("The ledger in %s opens no more. Name the new place in the configuration, with the same sealing key.",
 		show.Visible(done.From))
 	return a.Result(copyReport{done, true})
 }

@@ -84,12 +84,12 @@ func (a *app) exportPayer(ctx context.Context, s *session.Session, id state.Reco
 	if err := errors.Join(show.JSON(f, out), f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("write the data of %s: %w", show.Visible(id.SourceID), err)
 	}
-	a.Say("The data of record %s of %s was written to %s, readable only by you: %s, %s, %s.", show.Visible(id.SourceID),
+	a.Print("The data of record %s of %s was written to %s, readable only by you: %s, %s, %s.", show.Visible(id.SourceID),
 		id.Connection, show.Visible(file),
 		connector.Plural(len(held.Changes), "change"), connector.Plural(len(held.Mandates), "mandate"),
 		connector.Plural(len(held.Deliveries), "delivery"))
 	for _, left := range held.LeftOut {
-		a.Say("Omitted: %s", left)
+		a.Print("Omitted: %s", left)
 	}
 	return a.Result(map[string]any{"file": file, "source_id": id.SourceID, "left_out": held.LeftOut})
 }

@@ -69,7 +69,7 @@ func (a *app) forget(ctx context.Context, s *session.Session, id state.RecordID,
 	r, err := admin.ForgetOf(ctx, s.Ledger, id)
 	switch {
 	case errors.Is(err, state.ErrForgotten):
-		a.Say("The payer of record %s was forgotten before, and nothing is left to erase; payersync ledger forget --undo takes it back.", name)
+		a.Print("The payer of record %s was forgotten before, and nothing is left to erase; payersync ledger forget --undo takes it back.", name)
 		return a.Result(r)
 	case err != nil:
 		return notForgotten(name, err)
@@ -97,24 +97,24 @@ func (a *app) forget(ctx context.Context, s *session.Session, id state.RecordID,
 	r.FilesLater = done.Later
 	r.Forgotten = true
 	if s.Config.Node != nil {
-		a.Say("Forgotten. Later runs do not bring it back. An older backup of the database does, if somebody restores it.")
+		a.Print("Forgotten. Later runs do not bring it back. An older backup of the database does, if somebody restores it.")
 	} else {
-		a.Say("Forgotten. Later runs do not bring it back, nor does a backup, as long as %s stays beside the ledger.",
+		a.Print("Forgotten. Later runs do not bring it back, nor does a backup, as long as %s stays beside the ledger.",
 			state.ForgottenList(s.Config.Ledger.Path))
 	}
 	if r.FilesLater {
-		a.Say("Another process was reading the ledger, so free pages of its files may still contain the erased data. The next start cleans them.")
+		a.Print("Another process was reading the ledger, so free pages of its files may still contain the erased data. The next start cleans them.")
 	}
 	return a.Result(r)
 }
 
 func (a *app) sayForget(r admin.Forgetting) {
-	a.Say("Record %s of %s: %s.", show.Visible(r.SourceID), r.Connection, orElse(show.Visible(r.Name), "no name is known"))
-	a.Say("The command would erase all personal data about it in the ledger: its record, the values in lists, the applied values, %s, the bodies of %s, %s, its signing link.",
+	a.Print("Record %s of %s: %s.", show.Visible(r.SourceID), r.Connection, orElse(show.Visible(r.Name), "no name is known"))
+	a.Print("The command would erase all personal data about it in the ledger: its record, the values in lists, the applied values, %s, the bodies of %s, %s, its signing link.",
 		"what "+connector.Plural(r.Erases.Changes, "change")+" wrote", connector.Plural(r.Erases.Deliveries, "delivery"),
 		"what it is compared with others by")
 	for _, alike := range r.Alike {
-		a.Say("Record %s of %s has the same name or e-mail address, and stays. If it is the same person: payersync ledger forget %[1]s --connection %[2]s.", show.Visible(alike.SourceID), alike.Connection)
+		a.Print("Record %s of %s has the same name or e-mail address, and stays. If it is the same person: payersync ledger forget %[1]s --connection %[2]s.", show.Visible(alike.SourceID), alike.Connection)
 	}
 }
 
@@ -172,9 +172,9 @@ func (a *app) runLedgerUnforget(ctx context.Context, args []string, reason, conn
 		case !sure:
 			return nil
 		case !out.News:
-			a.Say("Record %s is not forgotten: there is nothing to take back.", show.Visible(id.SourceID))
+			a.Print("Record %s is not forgotten: there is nothing to take back.", show.Visible(id.SourceID))
 		default:
-			a.Say("Record %s is accepted again: the next run reads the accounting system completely.",
+			a.Print("Record %s is accepted again: the next run reads the accounting system completely.",
 				show.Visible(id.SourceID))
 		}
 		return a.Result(map[string]any{"connection": id.Connection, "source_id": id.SourceID, "said_before": !out.News})

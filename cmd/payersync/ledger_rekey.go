@@ -62,13 +62,13 @@ func (a *app) newSealingKey(ctx context.Context, newKey string, yes bool) error 
 		return err
 	}
 	r := newKeyReport{KeyFile: cfg.Ledger.KeyFile}
-	a.Say("Everything sealed in %s would be sealed with a new key. Older backups open only with the old one, which is kept.", show.Visible(cfg.Ledger.Path))
+	a.Print("Everything sealed in %s would be sealed with a new key. Older backups open only with the old one, which is kept.", show.Visible(cfg.Ledger.Path))
 	if yes, err = a.Confirms(ctx, yes, "cannot change the sealing key without a yes, so nothing was done",
 		"Shall the ledger have a new key?"); err != nil {
 		return err
 	}
 	if !yes {
-		a.Say("Nothing was done.")
+		a.Print("Nothing was done.")
 		return a.Result(r)
 	}
 	done, err := state.Rekey{NewKey: newKey, By: state.Entry{Actor: actor(), Action: "new sealing key"}}.Rekey(ctx,
@@ -83,11 +83,11 @@ func (a *app) newSealingKey(ctx context.Context, newKey string, yes bool) error 
 	}
 	r.Sealed, r.Resumed, r.OldKey, r.Rekeyed = done.Boxes, done.Resumed, done.OldKey, true
 	if done.Resumed {
-		a.Say("An interrupted change of the key is finished.")
+		a.Print("An interrupted change of the key is finished.")
 	}
-	a.Say("%s opened with the new key in %s, and nothing with the old one.", connector.Plural(done.Boxes, "value"),
+	a.Print("%s opened with the new key in %s, and nothing with the old one.", connector.Plural(done.Boxes, "value"),
 		show.Visible(r.KeyFile))
-	a.Say("The old key is in %s. Older backups need it: move it to their keys, apart from the ledger, and copy the new key there too. Destroy the old key with the last of those backups.", show.Visible(r.OldKey))
-	a.Say("The next sync learns anew what payers look like, and sweeps read the service's list, before anything new is created.")
+	a.Print("The old key is in %s. Older backups need it: move it to their keys, apart from the ledger, and copy the new key there too. Destroy the old key with the last of those backups.", show.Visible(r.OldKey))
+	a.Print("The next sync learns anew what payers look like, and sweeps read the service's list, before anything new is created.")
 	return a.Result(r)
 }

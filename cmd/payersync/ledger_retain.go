@@ -54,11 +54,11 @@ func (a *app) retain(ctx context.Context, s *session.Session, dry bool) (err err
 	if err != nil {
 		return err
 	}
-	a.Say("The bodies of %s, older than %d days, and the details of %s, older than %d days, %s.",
+	a.Print("The bodies of %s, older than %d days, and the details of %s, older than %d days, %s.",
 		connector.Plural(r.Bodies, "webhook"), days.WebhookBodies,
 		connector.Plural(r.Details, "change"), days.ChangeDetails, what)
 	if r.Reasons > 0 {
-		a.Say("So it is with why %s ended, as the billing service said it, after thirteen months.",
+		a.Print("So it is with why %s ended, as the billing service said it, after thirteen months.",
 			connector.Plural(r.Reasons, "mandate"))
 	}
 	return a.Result(r)

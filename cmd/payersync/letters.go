@@ -105,11 +105,11 @@ at the same time.`,
 func (a *app) runLettersSend(ctx context.Context) error {
 	return a.withLetters(ctx, a.open, func(s *session.Session, l *admin.Letters) error {
 		l.Desk.Report = func(e letters.LetterEvent) {
-			a.Say("%s/%s: %s %s", show.Visible(e.Connection), show.Visible(e.SourceID), e.Kind, show.Visible(outcomeOf(e)))
+			a.Print("%s/%s: %s %s", show.Visible(e.Connection), show.Visible(e.SourceID), e.Kind, show.Visible(outcomeOf(e)))
 		}
 		res, err := l.Desk.Run(ctx)
 		if errors.Is(err, letters.ErrBusy) {
-			a.Say("Another payersync sends letters just now; there is nothing left to do.")
+			a.Print("Another payersync sends letters just now; there is nothing left to do.")
 			return nil
 		}
 		paused, stops := pausesOf(context.WithoutCancel(ctx), l)

@@ -66,13 +66,13 @@ func (a *app) runLettersApprove(ctx context.Context, batch, reason, connection s
 }
 
 func (a *app) approveLetters(ctx context.Context, l *admin.Letters, batch string, yes bool, by syncer.Operator) error {
-	p, err := l.Desk.Look(ctx)
+	p, err := l.Desk.Plan(ctx)
 	if err != nil {
 		return err
 	}
 	switch {
 	case len(p.Batch.Letters) == 0:
-		a.Say("No letter waits for approval. payersync letters plan shows due and single waiting letters.")
+		a.Print("No letter waits for approval. payersync letters plan shows due and single waiting letters.")
 		return a.Result(approvedReport{})
 	case batch != "" && batch != p.Batch.Hash:
 		return fmt.Errorf("other letters than those of %s wait now: run payersync letters approve, and review them again",
@@ -98,7 +98,7 @@ func (a *app) approveLetters(ctx context.Context, l *admin.Letters, batch string
 	if err != nil {
 		return err
 	}
-	a.Say("%s may leave while payersync serve runs, %d a minute. %s", connector.Plural(approved, "letter"),
+	a.Print("%s may leave while payersync serve runs, %d a minute. %s", connector.Plural(approved, "letter"),
 		l.Desk.Settings.PerMinute, opensAt(l.Desk.Opens(p), p.At))
 	return a.Result(approvedReport{p.Batch.Hash, approved})
 }
@@ -131,7 +131,7 @@ func inLines(text string) string {
 
 func (a *app) approveAlone(ctx context.Context, s *session.Session, l *admin.Letters, names []string,
 	connection string, yes bool, by syncer.Operator) error {
-	p, err := l.Desk.Look(ctx)
+	p, err := l.Desk.Plan(ctx)
 	if err != nil {
 		return err
 	}
@@ -164,6 +164,6 @@ func (a *app) approveAlone(ctx context.Context, s *session.Session, l *admin.Let
 	if err != nil {
 		return err
 	}
-	a.Say("%s may leave.", connector.Plural(approved, "letter"))
+	a.Print("%s may leave.", connector.Plural(approved, "letter"))
 	return a.Result(approvedReport{waiting.Hash, approved})
 }

@@ -108,13 +108,13 @@ func (a *app) reviveAddress(ctx context.Context, s *session.Session, arg string,
 	}
 	switch {
 	case errors.Is(err, admin.ErrNotBounced):
-		a.Say("No returned letters were noted for the address.")
+		a.Print("No returned letters were noted for the address.")
 		return a.Result(map[string]string{"revived": arg})
 	case errors.Is(err, admin.ErrNotWrittenTo):
 		return fmt.Errorf("cannot take it back: %w; name the address itself", err)
 	case err != nil:
 		return err
 	}
-	a.Say("The next letter goes out to the address again.")
+	a.Print("The next letter goes out to the address again.")
 	return a.Result(map[string]string{"revived": arg})
 }

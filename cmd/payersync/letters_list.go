@@ -154,7 +154,7 @@ func (a *app) runLettersShow(ctx context.Context, args []string) error {
 			return err
 		}
 		if message == "" {
-			a.Say("Its text is kept no longer.")
+			a.Print("Its text is kept no longer.")
 			return nil
 		}
 		_, err = fmt.Fprintf(a.Out, "\n%s\n", inLines(letters.Readable([]byte(message))))
@@ -186,14 +186,14 @@ func (a *app) lettersWordCmd(call, short, word, long, done string) *cobra.Comman
 				if err != nil {
 					return err
 				}
-				err = l.Say(cmd.Context(), letter.ID, word, syncer.Operator{Name: actor()})
+				err = l.DecideOnLetter(cmd.Context(), letter.ID, word, syncer.Operator{Name: actor()})
 				if errors.Is(err, state.ErrNotUnclear) {
 					return fmt.Errorf("letter %d is %s, and needs no decision; payersync letters list --state unclear shows those that do", letter.ID, letter.State)
 				}
 				if err != nil {
 					return err
 				}
-				a.Say("%s", done)
+				a.Print("%s", done)
 				return a.Result(map[string]string{"letter": fmt.Sprint(letter.ID), "word": word})
 			})
 		},

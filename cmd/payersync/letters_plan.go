@@ -138,7 +138,7 @@ func (a *app) runLettersPlan(cmd *cobra.Command, connection string, all bool) er
 		if err := s.Config.Has(connection); err != nil {
 			return err
 		}
-		p, err := l.Desk.Look(cmd.Context())
+		p, err := l.Desk.Plan(cmd.Context())
 		if err != nil {
 			return err
 		}

@@ -48,7 +48,7 @@ func (a *app) runLettersPause(cmd *cobra.Command, until, connection, reason stri
 		if err := l.Pause(cmd.Context(), connection, day, syncer.Operator{Name: actor(), Reason: reason}); err != nil {
 			return err
 		}
-		a.Say("Letters %s are paused%s. To go on: payersync letters pause --undo", ofConnection(connection), untilDay(day))
+		a.Print("Letters %s are paused%s. To go on: payersync letters pause --undo", ofConnection(connection), untilDay(day))
 		return a.Result(map[string]string{"connection": connection, "until": dayText(day)})
 	})
 }
@@ -70,9 +70,9 @@ func untilDay(d letters.Day) string {
 // printOptOut says that the sender of the token gets no more letters.
 func (a *app) printOptOut(said state.OptingOut) error {
 	if said.News {
-		a.Say("The recipient of the letter with this token gets no more of them. --undo with the record takes that back.")
+		a.Print("The recipient of the letter with this token gets no more of them. --undo with the record takes that back.")
 	} else {
-		a.Say("That was noted before.")
+		a.Print("That was noted before.")
 	}
 	return a.Result(map[string]bool{"news": said.News})
 }
@@ -107,9 +107,9 @@ func (a *app) runLettersResume(cmd *cobra.Command, connection, reason string) er
 			return err
 		}
 		if n == 0 {
-			a.Say("Letters %s were not paused.", ofConnection(connection))
+			a.Print("Letters %s were not paused.", ofConnection(connection))
 		} else {
-			a.Say("Letters %s leave again. Missed steps are not made up for.", ofConnection(connection))
+			a.Print("Letters %s leave again. Missed steps are not made up for.", ofConnection(connection))
 		}
 		return a.Result(map[string]int{"resumed": n})
 	})
@@ -170,10 +170,10 @@ func (a *app) runLettersStop(cmd *cobra.Command, args []string, until, note, con
 			return err
 		}
 		if undo {
-			a.Say("%s taken back.", connector.Plural(out.Count, "stop"))
+			a.Print("%s taken back.", connector.Plural(out.Count, "stop"))
 			return a.Result(map[string]int{"taken_back": out.Count})
 		}
-		a.Say("No letter goes there any more%s. --undo takes that back.", untilDay(day))
+		a.Print("No letter goes there any more%s. --undo takes that back.", untilDay(day))
 		return a.Result(map[string]string{"until": dayText(day)})
 	})
 }
@@ -215,7 +215,7 @@ func (a *app) runLettersContinue(cmd *cobra.Command, reason string, lost bool) e
 		if err != nil {
 			return err
 		}
-		a.Say("Letters go on, and the next ones wait for your approval: payersync letters approve. The journal had %s unknown to the ledger.", connector.Plural(n, "letter"))
+		a.Print("Letters go on, and the next ones wait for your approval: payersync letters approve. The journal had %s unknown to the ledger.", connector.Plural(n, "letter"))
 		return a.Result(map[string]int{"learnt": n})
 	})
 }

@@ -67,7 +67,7 @@ func upTo[T any](rows []T, limit int) ([]T, bool) {
 // printMore says that a list goes on.
 func (a *app) printMore(more bool, limit int) {
 	if more {
-		a.Say("There are more: these are the first %d, and --limit 0 lists every one.", limit)
+		a.Print("There are more: these are the first %d, and --limit 0 lists every one.", limit)
 	}
 }
 
@@ -75,10 +75,10 @@ func (a *app) printMore(more bool, limit int) {
 func (a *app) warnNameless(s *session.Session, sealed bool, bare int) {
 	switch {
 	case sealed:
-		a.Say("Names are omitted: they are sealed, and payersync cannot read the sealing key %s here.",
+		a.Print("Names are omitted: they are sealed, and payersync cannot read the sealing key %s here.",
 			show.Visible(s.Config.Ledger.KeyFile))
 	case bare > 0:
-		a.Say("%s no name yet: the next complete reading of the accounting system adds names.", haveOf(bare))
+		a.Print("%s no name yet: the next complete reading of the accounting system adds names.", haveOf(bare))
 	}
 }
 

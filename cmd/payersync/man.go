@@ -50,7 +50,7 @@ func (a *app) runMan(cmd *cobra.Command, args []string) error {
 	if err := writeManTree(root, args[0], built); err != nil {
 		return fmt.Errorf("cannot write manual pages into %s: %w; choose another folder", args[0], err)
 	}
-	a.Say("Wrote the manual pages into %s.", args[0])
+	a.Print("Wrote the manual pages into %s.", args[0])
 	return nil
 }
 

@@ -312,7 +312,7 @@ func (a *app) runMandatesCancel(ctx context.Context, args []string, reason strin
 		case !sure:
 			return nil
 		}
-		a.Say("The mandate %s is cancelled.", show.Visible(p.MandateID))
+		a.Print("The mandate %s is cancelled.", show.Visible(p.MandateID))
 		return a.Result(map[string]string{"source_id": p.SourceID, "mandate_id": p.MandateID})
 	})
 }
@@ -368,7 +368,7 @@ func (a *app) reinstate(ctx context.Context, s *session.Session, p state.Payer, 
 	case !sure:
 		return nil
 	}
-	a.Say("The mandate %s is %s.", show.Visible(p.MandateID), show.Visible(status.Label()))
+	a.Print("The mandate %s is %s.", show.Visible(p.MandateID), show.Visible(status.Label()))
 	return a.Result(map[string]string{"source_id": p.SourceID, "mandate_id": p.MandateID, "status": string(status)})
 }
 

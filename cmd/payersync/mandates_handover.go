@@ -112,12 +112,12 @@ func (a *app) handOver(ctx context.Context, s *session.Session, h admin.Handover
 	}
 	switch {
 	case written == 0:
-		a.Say("Nobody is on the list. payersync report shows the state of all payers.")
+		a.Print("Nobody is on the list. payersync report shows the state of all payers.")
 	case h.Lost:
-		a.Say("The signing links of %s are lost. payersync mandates links --lost fetches them again.",
+		a.Print("The signing links of %s are lost. payersync mandates links --lost fetches them again.",
 			connector.Plural(written, "payer"))
 	default:
-		a.Say("%s. When they are sent: payersync mandates handover --sent FILE --on DATE", connector.Plural(written, "link"))
+		a.Print("%s. When they are sent: payersync mandates handover --sent FILE --on DATE", connector.Plural(written, "link"))
 	}
 	return nil
 }
@@ -194,7 +194,7 @@ func (a *app) noteSent(ctx context.Context, s *session.Session, sendings []admin
 	for _, err := range r.Errors {
 		a.report(errors.New(show.Visible(errorText(err))))
 	}
-	a.Say("%s noted as sent; %d were noted before, and %d could not be.", connector.Plural(r.Noted, "mandate"), r.Before,
+	a.Print("%s noted as sent; %d were noted before, and %d could not be.", connector.Plural(r.Noted, "mandate"), r.Before,
 		r.Failed)
 	if err := a.Result(r); err != nil {
 		return err

@@ -93,7 +93,7 @@ func (a *app) declared(ctx context.Context, s *session.Session, c config.Connect
 	if err == nil || !met || ctx.Err() != nil {
 		return conn, err
 	}
-	a.Say("%s: cannot look up its columns, so those of the last run are used: %v", c.Name, err)
+	a.Print("%s: cannot look up its columns, so those of the last run are used: %v", c.Name, err)
 	return known, nil
 }
 
@@ -105,7 +105,7 @@ func (a *app) stored(ctx context.Context, s *session.Session, c config.Connectio
 	}
 	if conn.Mapping, err = session.LoadMapping(c.Mapping, conn.Info, s.Config.Billing.Dialect.Dialect); err != nil &&
 		conn.Source == nil && c.Source.OnServer() {
-		a.Say("%s: the columns are those of the last run; payersync plan %[1]s looks them up again", c.Name)
+		a.Print("%s: the columns are those of the last run; payersync plan %[1]s looks them up again", c.Name)
 	}
 	return conn, err
 }
@@ -165,7 +165,7 @@ func (a *app) eachMapping(ctx context.Context, names []string,
 
 // nothingStored says how to get stored records.
 func (a *app) nothingStored(c config.Connection) {
-	a.Say("%s: no records are stored yet; run payersync plan %s first, it sends nothing", c.Name, c.Name)
+	a.Print("%s: no records are stored yet; run payersync plan %s first, it sends nothing", c.Name, c.Name)
 }
 
 // privacy says how personal values are shown in a terminal.

@@ -169,7 +169,7 @@ func (a *app) diff(ctx context.Context, s *session.Session, args []string) error
 		}{texts[0], texts[1], string(out)})
 	}
 	if len(out) == 0 {
-		a.Say("They are the same.")
+		a.Print("They are the same.")
 	}
 	_, err := a.Out.Write(out)
 	return err

@@ -62,7 +62,7 @@ func (a *app) finishMatching(ctx context.Context, s *session.Session, connection
 	counted := 0
 	for _, stop := range stops {
 		if stop.Cause == state.CauseFirstMatching {
-			a.Say("%s", stop.Sentence())
+			a.Print("%s", stop.Sentence())
 			counted = stop.Records
 		}
 	}
@@ -76,9 +76,9 @@ func (a *app) finishMatching(ctx context.Context, s *session.Session, connection
 	}
 	switch {
 	case alike > 0 && alike == counted: // the sentence before says how many
-		a.Say("These records stay on hold until you decide on each.")
+		a.Print("These records stay on hold until you decide on each.")
 	case alike > 0:
-		a.Say("On hold for a match: %s. They stay on hold until you decide on each.", connector.Plural(alike, "record"))
+		a.Print("On hold for a match: %s. They stay on hold until you decide on each.", connector.Plural(alike, "record"))
 	}
 	sure, err := a.Confirms(ctx, d.yes, "Matching is not finished",
 		fmt.Sprintf("Is matching of %s finished? The next run then creates customers for records without a match.",
@@ -87,7 +87,7 @@ func (a *app) finishMatching(ctx context.Context, s *session.Session, connection
 		return err
 	}
 	if !sure {
-		a.Say("Nothing was changed.")
+		a.Print("Nothing was changed.")
 		return nil
 	}
 	news, err := admin.FinishMatching(ctx, s.Ledger, connection, syncer.Operator{Name: actor(), Reason: d.reason})
@@ -125,7 +125,7 @@ func (a *app) printMatching(ctx context.Context, s *session.Session, r matchingR
 			return err
 		}
 	}
-	a.Say("Nothing is sent yet. To see the next run: payersync plan %s", show.Visible(r.Connection))
+	a.Print("Nothing is sent yet. To see the next run: payersync plan %s", show.Visible(r.Connection))
 	return nil
 }
 
@@ -133,7 +133,7 @@ func (a *app) printMatching(ctx context.Context, s *session.Session, r matchingR
 func (a *app) sayStops(ctx context.Context, s *session.Session, connection string) error {
 	stops, err := admin.Stops(ctx, s.Ledger, []string{connection})
 	for _, stop := range stops {
-		a.Say("%s", stop.Text())
+		a.Print("%s", stop.Text())
 	}
 	return err
 }

@@ -31,7 +31,7 @@ func (a *app) readNeeds(ctx context.Context, s *session.Session) ([]needLine, er
 	if err != nil {
 		return nil, err
 	}
-	found, err := health.Look(ctx, s.Ledger, a.expected(s), admin.ListedConditions...)
+	found, err := health.Present(ctx, s.Ledger, a.expected(s), admin.ListedConditions...)
 	return needLines(count, found, s), err
 }
 

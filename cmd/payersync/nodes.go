@@ -130,7 +130,7 @@ func (a *app) warnOfClocks(rows []nodeRow) {
 			seconds, side = -seconds, "behind"
 		}
 		if n.State != queue.Lost && seconds >= queue.ClockTolerance.Seconds() {
-			a.Say("Warning: the clock of node %s is %.0f seconds %s the database's. Set both clocks by the same time server (NTP).", show.Visible(n.Name), seconds, side)
+			a.Print("Warning: the clock of node %s is %.0f seconds %s the database's. Set both clocks by the same time server (NTP).", show.Visible(n.Name), seconds, side)
 		}
 	}
 }
@@ -162,7 +162,7 @@ returns by itself.`,
 				return usage.Errorf("no lost node has the name %q, so nothing was done; payersync nodes list shows the nodes",
 					args[0])
 			}
-			a.Say("%s of the name %s is shown no more.", connector.Plural(n, "lost node"), args[0])
+			a.Print("%s of the name %s is shown no more.", connector.Plural(n, "lost node"), args[0])
 			return a.Result(forgottenNodes{n})
 		}),
 	}

@@ -96,7 +96,7 @@ func (a *app) openToLook(ctx context.Context, cfg *config.Config) (*session.Sess
 // warnFound reports the findings about an opened ledger.
 func (a *app) warnFound(s *session.Session, err error) (*session.Session, error) {
 	if err == nil && s.FoundText() != "" {
-		a.Say("Warning: %s", s.FoundText())
+		a.Print("Warning: %s", s.FoundText())
 	}
 	return s, err
 }

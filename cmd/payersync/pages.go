@@ -99,7 +99,7 @@ func (a *app) runPagesLink(ctx context.Context, user pages.User, role string, co
 		if user.Connections != nil {
 			as += ", who sees " + strings.Join(user.Connections, ", ") + " alone"
 		}
-		a.Say("It signs %s in as %s, once, within ten minutes:", user.Name, as)
+		a.Print("It signs %s in as %s, once, within ten minutes:", user.Name, as)
 		fmt.Fprintln(a.Out, address+path)
 		return nil
 	})
@@ -288,7 +288,7 @@ func (a *app) showPages(ctx context.Context, s *session.Session, address string)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	a.Say("The pages are shown until Ctrl-C. This link signs you in, once, within ten minutes:")
+	a.Print("The pages are shown until Ctrl-C. This link signs you in, once, within ten minutes:")
 	fmt.Fprintln(a.Out, "http://"+listener.Addr().String()+path)
 	ctx, stop := context.WithCancel(ctx)
 	worked := make(chan error, 1)

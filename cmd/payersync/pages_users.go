@@ -133,7 +133,7 @@ func (a *app) runUsersInvite(ctx context.Context, args []string, role string, co
 		if err != nil {
 			return err
 		}
-		a.Say("It lets %s choose a password, once, within three days:", args[0])
+		a.Print("It lets %s choose a password, once, within three days:", args[0])
 		fmt.Fprintln(a.Out, address+path)
 		return nil
 	})
@@ -247,7 +247,7 @@ func (a *app) changeUserOf(s *session.Session, typed string, do func(admin.Users
 	case errors.Is(err, admin.ErrLastAdmin):
 		return usage.Errorf("nothing was changed: %w, so nobody could manage users on the pages; first give another user the role, or add --even-last", err)
 	case err == nil:
-		a.Say("%s %s", name, said)
+		a.Print("%s %s", name, said)
 	}
 	return err
 }

@@ -97,9 +97,9 @@ func (a *app) decideAsking(ctx context.Context, s *session.Session, r state.Reco
 	if !out.News {
 		said += ", as before"
 	}
-	a.Say(said+". The next plan shows the effects; nothing was sent.", id)
+	a.Print(said+". The next plan shows the effects; nothing was sent.", id)
 	if d == connector.Ask && out.MandateID != "" {
-		a.Say("  It has mandate %s already. No other one is asked for by itself, also after a cancellation: payersync mandates request asks.", show.Visible(out.MandateID))
+		a.Print("  It has mandate %s already. No other one is asked for by itself, also after a cancellation: payersync mandates request asks.", show.Visible(out.MandateID))
 	}
 	return a.Result(askReport{r.Connection, r.SourceID, out.MandateID, d, !out.News})
 }

@@ -130,7 +130,7 @@ func (a *app) runMatchImport(cmd *cobra.Command, args []string, connection *stri
 		return err
 	}
 	return a.withReview(cmd.Context(), *connection, func(ctx context.Context, s *session.Session, r *review) error {
-		if err := r.look(ctx, pairsOf(sheet)); err != nil {
+		if err := r.load(ctx, pairsOf(sheet)); err != nil {
 			return err
 		}
 		said, problems := r.decided(sheet)
@@ -270,7 +270,7 @@ func (r *review) pick(w saying) (ours, theirs match.Side, column, problem string
 
 // rejectOne notes that a record and a customer are different payers.
 func (a *app) rejectOne(ctx context.Context, s *session.Session, r *review, p pair, d decision) error {
-	if err := r.look(ctx, []pair{p}); err != nil {
+	if err := r.load(ctx, []pair{p}); err != nil {
 		return err
 	}
 	w := saying{p, state.WordReject}
@@ -378,7 +378,7 @@ func (a *app) decide(ctx context.Context, s *session.Session, r *review, said []
 			return err
 		}
 		if !sure {
-			a.Say("Nothing was decided.")
+			a.Print("Nothing was decided.")
 			return nil
 		}
 	}
@@ -404,7 +404,7 @@ func (a *app) printDecided(report decisionReport, connection string, fresh bool)
 	}
 	fmt.Fprintf(a.Out, "%d accepted, %d rejected, %d decided before.\n", report.Accepted, report.Rejected, report.Before)
 	if fresh {
-		a.Say("Nothing is sent yet. To see the next run: payersync plan %s", connection)
+		a.Print("Nothing is sent yet. To see the next run: payersync plan %s", connection)
 	}
 	return nil
 }

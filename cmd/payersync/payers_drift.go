@@ -120,10 +120,10 @@ func (a *app) listDrift(ctx context.Context, s *session.Session, ids []state.Rec
 		a.printDrift(r)
 	}
 	if len(reports) == 0 {
-		a.Say("No payer has drift.")
+		a.Print("No payer has drift.")
 		return nil
 	}
-	a.Say("Take theirs, send ours, or leave a part to the billing service:\n  payersync payers drift --take|--send|--ignore ID --reason TEXT")
+	a.Print("Take theirs, send ours, or leave a part to the billing service:\n  payersync payers drift --take|--send|--ignore ID --reason TEXT")
 	return nil
 }
 
@@ -189,7 +189,7 @@ func (a *app) driftWay(c *cobra.Command, way wayOut) *cobra.Command {
 					return fmt.Errorf("nothing was noted of %s: %w", show.Visible(p.SourceID), err)
 				}
 				r.Decided = way.name
-				a.Say("%s", way.done)
+				a.Print("%s", way.done)
 			}
 			return a.Result(r)
 		})

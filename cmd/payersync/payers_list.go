@@ -299,13 +299,13 @@ var firstToGo = []string{"Customer", "Key", "Connection"}
 func (a *app) printPage(ctx context.Context, s *session.Session, page admin.Page, l payerListing) {
 	switch {
 	case page.More && l.Text != "":
-		a.Say("There are more: these are the first %d. Narrow the search with another word, or list more with --limit.",
+		a.Print("There are more: these are the first %d. Narrow the search with another word, or list more with --limit.",
 			l.Limit)
 	case page.Cut:
-		a.Say("There are more: a search gives %d at most. Narrow it with another word.", admin.MostFound)
+		a.Print("There are more: a search gives %d at most. Narrow it with another word.", admin.MostFound)
 	case page.More:
 		if n, err := s.Ledger.CountRecords(ctx, l.RecordFilter); err == nil {
-			a.Say("These are %d of %d: --limit 0 lists every one.", l.Limit, n)
+			a.Print("These are %d of %d: --limit 0 lists every one.", l.Limit, n)
 		}
 	}
 	wantsNames := !a.JSON() ||
@@ -318,7 +318,7 @@ func (a *app) printPage(ctx context.Context, s *session.Session, page admin.Page
 		others := l.RecordFilter
 		others.Payers, others.Others = false, true
 		if n, err := s.Ledger.CountRecords(ctx, others); err == nil && n > 0 {
-			a.Say("%s excluded besides: payersync payers list --all lists every record.", connector.Plural(n, "record"))
+			a.Print("%s excluded besides: payersync payers list --all lists every record.", connector.Plural(n, "record"))
 		}
 	}
 }

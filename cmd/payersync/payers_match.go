@@ -155,8 +155,8 @@ func (r *review) list(ctx context.Context) iter.Seq2[[]match.Customer, error] {
 	}
 }
 
-// look reads the present state of the named pairs.
-func (r *review) look(ctx context.Context, named []pair) error {
+// load reads the present state of the named pairs.
+func (r *review) load(ctx context.Context, named []pair) error {
 	r.customers, r.linked = map[string]match.Customer{}, map[string]string{}
 	records, ids := map[string]bool{}, map[string]bool{}
 	for _, p := range named {
@@ -201,7 +201,7 @@ func (r *review) find(ctx context.Context) ([]match.Suggestion, error) {
 		return nil, fmt.Errorf("read the customers of the billing service: %w", err)
 	}
 	if short != nil {
-		r.app.Say("The list of customers is not whole: %s", short)
+		r.app.Print("The list of customers is not whole: %s", short)
 	}
 	return r.Syncer.Match(ctx, r.conn)
 }
@@ -262,7 +262,7 @@ func reportOf(p match.Pair, proposed bool) matchReport {
 
 func (a *app) printMatches(ctx context.Context, r *review, found []match.Suggestion, limit int) error {
 	if len(found) == 0 {
-		a.Say("There is nobody to match: no record without a customer looks like one of the billing service.")
+		a.Print("There is nobody to match: no record without a customer looks like one of the billing service.")
 		return nil
 	}
 	some, err := r.shown(ctx, firstOf(found, limit))

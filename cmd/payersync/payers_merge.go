@@ -49,7 +49,7 @@ func (a *app) merge(ctx context.Context, s *session.Session, r state.RecordID, i
 		admin.Decision{Act: connector.ActMerge, Record: r, Other: state.RecordID{Connection: r.Connection, SourceID: into}})
 	m := proposal.Merge
 	if errors.Is(err, syncer.ErrSaidBefore) {
-		a.Say("Record %s is excluded already, and %s stands for both.", show.Visible(r.SourceID), show.Visible(into))
+		a.Print("Record %s is excluded already, and %s stands for both.", show.Visible(r.SourceID), show.Visible(into))
 		return a.Result(mergeReport{SourceID: r.SourceID, Into: into, Diff: []connector.FieldChange{}, Accepted: true})
 	}
 	if err != nil {
@@ -70,7 +70,7 @@ func (a *app) merge(ctx context.Context, s *session.Session, r state.RecordID, i
 		if _, err := proposal.Perform(ctx, by(d.reason)); err != nil {
 			return notMerged(r.SourceID, err)
 		}
-		a.Say("The next sync goes by it.")
+		a.Print("The next sync goes by it.")
 	}
 	return a.Result(report)
 }
@@ -81,7 +81,7 @@ func (a *app) separate(ctx context.Context, s *session.Session, r state.RecordID
 		return notMerged(r.SourceID, err)
 	}
 	if sure {
-		a.Say("Record %s is a payer of its own from the next sync on.", show.Visible(r.SourceID))
+		a.Print("Record %s is a payer of its own from the next sync on.", show.Visible(r.SourceID))
 	}
 	return a.Result(mergeReport{SourceID: r.SourceID, Diff: []connector.FieldChange{}, Accepted: sure})
 }

@@ -124,7 +124,7 @@ func (a *app) rekey(ctx context.Context, s *session.Session, p state.Payer, reco
 	m := proposal.Move
 	switch {
 	case errors.Is(err, syncer.ErrSaidBefore):
-		a.Say("Record %s has customer %s already. The next sync writes its key there.", show.Visible(record.SourceID),
+		a.Print("Record %s has customer %s already. The next sync writes its key there.", show.Visible(record.SourceID),
 			show.Visible(m.From.BillingID))
 		return a.Result(rekeyReport{SourceID: record.SourceID, From: p.SourceID, BillingID: m.From.BillingID, OldKey: p.Key,
 			NewKey: m.Key, Diff: m.Diff, Accepted: true})
@@ -142,7 +142,7 @@ func (a *app) rekey(ctx context.Context, s *session.Session, p state.Payer, reco
 		if _, err := proposal.Perform(ctx, by(reason)); err != nil {
 			return notMoved(record.SourceID, err)
 		}
-		a.Say("The next sync writes it.")
+		a.Print("The next sync writes it.")
 	}
 	return a.Result(report)
 }

@@ -115,7 +115,7 @@ func (a *app) link(ctx context.Context, s *session.Session, r state.RecordID, cu
 	if err != nil {
 		return notLinked(r.SourceID, customer, err)
 	}
-	a.Say("Record %s, and customer %s.", show.Visible(r.SourceID), show.Visible(proposal.Customer))
+	a.Print("Record %s, and customer %s.", show.Visible(r.SourceID), show.Visible(proposal.Customer))
 	return a.decideOn(ctx, proposal, d)
 }
 
@@ -128,7 +128,7 @@ func (a *app) takeBack(ctx context.Context, s *session.Session, r state.RecordID
 			show.Visible(customer), err)
 	}
 	if sure {
-		a.Say("The decision on %s and %s no longer applies.", show.Visible(r.SourceID), show.Visible(customer))
+		a.Print("The decision on %s and %s no longer applies.", show.Visible(r.SourceID), show.Visible(customer))
 	}
 	return a.Result(adoptReport{SourceID: r.SourceID, BillingID: customer, Differs: []string{},
 		Diff: []connector.FieldChange{}})
@@ -153,7 +153,7 @@ func (a *app) adopt(ctx context.Context, s *session.Session, p state.Payer, d de
 	if err != nil {
 		return err
 	}
-	a.Say("Customer %s carries %s, the key of record %s.", show.Visible(proposal.Customer), show.Visible(p.Key.String()),
+	a.Print("Customer %s carries %s, the key of record %s.", show.Visible(proposal.Customer), show.Visible(p.Key.String()),
 		show.Visible(p.SourceID))
 	return a.decideOn(ctx, proposal, d)
 }
@@ -171,7 +171,7 @@ func (a *app) decideOn(ctx context.Context, proposal admin.Proposal, d decision)
 			return fmt.Errorf("cannot link a customer to %s: %w; payersync payers show prints its state",
 				show.Visible(p.SourceID), err)
 		}
-		a.Say("The next run links it.")
+		a.Print("The next run links it.")
 	}
 	return a.Result(report)
 }

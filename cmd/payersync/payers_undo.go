@@ -25,7 +25,7 @@ func (a *app) keepCustomer(ctx context.Context, s *session.Session, p state.Paye
 		return notUndone("keep the customer of "+show.Visible(p.SourceID), err)
 	}
 	if sure {
-		a.Say("Customer %s stays the record's.", show.Visible(p.BillingID))
+		a.Print("Customer %s stays the record's.", show.Visible(p.BillingID))
 	}
 	return a.Result(undoReport{SourceID: p.SourceID, BillingID: p.BillingID, Diff: []connector.FieldChange{},
 		Kept: []string{}, Accepted: sure})
@@ -127,7 +127,7 @@ func (a *app) undoes(ctx context.Context, proposal admin.Proposal, report undoRe
 		if _, err := proposal.Perform(ctx, by(d.reason)); err != nil {
 			return notUndone(doing, err)
 		}
-		a.Say("%s", done)
+		a.Print("%s", done)
 	}
 	return a.Result(report)
 }

@@ -57,7 +57,7 @@ func (a *app) listPlans(ctx context.Context, s *session.Session, connection stri
 		})
 	}
 	if limit > 0 && len(plans) > limit {
-		defer a.Say("There are older ones: these are the newest %d, and --limit 0 lists every one.", limit)
+		defer a.Print("There are older ones: these are the newest %d, and --limit 0 lists every one.", limit)
 		plans = plans[len(plans)-limit:]
 	}
 	rows := make([]admin.PlanProgress, len(plans))
@@ -67,7 +67,7 @@ func (a *app) listPlans(ctx context.Context, s *session.Session, connection stri
 		}
 	}
 	if rejected > 0 {
-		a.Say("Beside them: %s; payersync plan list --all", connector.Plural(rejected, "rejected plan"))
+		a.Print("Beside them: %s; payersync plan list --all", connector.Plural(rejected, "rejected plan"))
 	}
 	return planListing().On(a.Console).Print(rows)
 }
@@ -408,14 +408,14 @@ func (a *app) rejectPlan(ctx context.Context, s *session.Session, id, reason str
 		return fmt.Errorf("cannot reject plan %d: %s rejected it already; payersync plan show %[1]d tells when and why",
 			plan.ID, plan.RejectedBy)
 	case !yes && a.Unasked() == "":
-		a.Say("Plan %d of %s: %s.", plan.ID, plan.Connection, summary(plan))
+		a.Print("Plan %d of %s: %s.", plan.ID, plan.Connection, summary(plan))
 	}
 	sure, err := a.Confirms(ctx, yes, fmt.Sprintf("cannot reject plan %d without a yes", plan.ID), "Reject it?")
 	if err != nil {
 		return err
 	}
 	if !sure {
-		a.Say("Nothing was changed.")
+		a.Print("Nothing was changed.")
 		return nil
 	}
 	row, err := admin.PlanOf(ctx, s.Ledger, plan)

@@ -53,7 +53,7 @@ func (svc *service) newReloader(started *config.Config) *reloader {
 // run follows the configuration until ctx ends: at once on a signal, and by itself when the file has changed
 // and stayed the same from one look to the next, because its author may not be done.
 func (r *reloader) run(ctx context.Context, asked <-chan os.Signal) {
-	r.begin(ctx)
+	r.start(ctx)
 	defer r.end(ctx)
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -118,9 +118,9 @@ func stampsOf(paths []string) string {
 	return b.String()
 }
 
-// begin and end leave nothing of an earlier serve in the status: what is wrong with a
+// start and end leave nothing of an earlier serve in the status: what is wrong with a
 // configuration matters while another one is in force.
-func (r *reloader) begin(ctx context.Context) {
+func (r *reloader) start(ctx context.Context) {
 	if err := r.note(ctx, "", nil); err != nil && ctx.Err() == nil {
 		r.log.WithError(err).Error("the ledger does not show that the configuration is in force")
 	}
@@ -128,7 +128,7 @@ func (r *reloader) begin(ctx context.Context) {
 
 func (r *reloader) end(ctx context.Context) {
 	if r.noted.Problem != "" || len(r.noted.Restart) > 0 {
-		r.begin(context.WithoutCancel(ctx))
+		r.start(context.WithoutCancel(ctx))
 	}
 }
 

@@ -265,7 +265,7 @@ func (a *app) showReport(ctx context.Context, s *session.Session, whole admin.Re
 	}
 	r.cut()
 	if len(r.kept) == 0 {
-		a.Say("Nobody has to act on any of them.")
+		a.Print("Nobody has to act on any of them.")
 		return nil
 	}
 	fmt.Fprintln(a.Out)

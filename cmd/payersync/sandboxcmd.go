@@ -109,14 +109,14 @@ func (a *app) sandbox(ctx context.Context, f sandboxFlags) error {
 		return err
 	}
 	if f.profile != "standard" || len(f.switches) > 0 {
-		a.Say("%s", pasted("http://"+listener.Addr().String()+"/api", f.profile, model))
+		a.Print("%s", pasted("http://"+listener.Addr().String()+"/api", f.profile, model))
 	}
-	a.Say("The sandbox is at http://%s (API below /api, client sandbox, secret sandbox-secret). Ctrl-C stops it.",
+	a.Print("The sandbox is at http://%s (API below /api, client sandbox, secret sandbox-secret). Ctrl-C stops it.",
 		listener.Addr())
 	if mail == nil {
 		return serveSandbox(ctx, listener, model)
 	}
-	a.Say("Its mail server is at %s; letters are on the page http://%s/letters.", mail.Addr(), listener.Addr())
+	a.Print("Its mail server is at %s; letters are on the page http://%s/letters.", mail.Addr(), listener.Addr())
 	ctx, stop := context.WithCancel(ctx)
 	caught := make(chan error, 1)
 	go func() { caught <- opt.Letters.Serve(ctx, mail) }()
@@ -137,7 +137,7 @@ func (a *app) openMail(ctx context.Context, address string) (net.Listener, error
 	}
 	mail, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
-		a.Say("Warning: no letters are caught: %v; choose another port with --smtp, or none with --smtp \"\".", err)
+		a.Print("Warning: no letters are caught: %v; choose another port with --smtp, or none with --smtp \"\".", err)
 		return nil, nil
 	}
 	return mail, nil

@@ -125,7 +125,7 @@ func (a *app) beginWith(ctx context.Context, model *sandbox.Sandbox, path string
 		return fmt.Errorf("the sandbox cannot start with customers: %s has no column with their names; give it the heading name", path)
 	}
 	if len(r.ignored) > 0 {
-		a.Say("Not read of %s: the columns %s.", path, strings.Join(r.ignored, ", "))
+		a.Print("Not read of %s: the columns %s.", path, strings.Join(r.ignored, ", "))
 	}
 	progress := show.NewProgress(a.ErrOut, a.now)
 	begun, err := begin(ctx, model, r, found, func(done int) {
@@ -137,24 +137,24 @@ func (a *app) beginWith(ctx context.Context, model *sandbox.Sandbox, path string
 	}
 	for i, why := range begun.problems {
 		if i == shownRows {
-			a.Say("… and %s more.", connector.Plural(len(begun.problems)-shownRows, "row"))
+			a.Print("… and %s more.", connector.Plural(len(begun.problems)-shownRows, "row"))
 			break
 		}
-		a.Say("%s", why)
+		a.Print("%s", why)
 	}
 	for _, why := range found.Bad {
-		a.Say("Not taken: %s", why)
+		a.Print("Not taken: %s", why)
 	}
 	if found.Stray != "" {
-		a.Say("Warning: the file makes no sense from here on, and its rest is not taken: %s.", found.Stray)
+		a.Print("Warning: the file makes no sense from here on, and its rest is not taken: %s.", found.Stray)
 	}
 	if rest := found.Count - found.Unfit - len(found.Rows); rest > 0 {
-		a.Say("Warning: not taken behind the first %[2]d: %[1]s.", connector.Plural(rest, "row"), len(found.Rows))
+		a.Print("Warning: not taken behind the first %[2]d: %[1]s.", connector.Plural(rest, "row"), len(found.Rows))
 	}
 	if n := len(found.Footer); n > 0 {
-		a.Say("Not taken, at the end and like totals: %s.", connector.Plural(n, "row"))
+		a.Print("Not taken, at the end and like totals: %s.", connector.Plural(n, "row"))
 	}
-	a.Say("At the start there %s: %d with a mandate, %d without a key, %d with a key of another customer too. Rows not loaded: %d.",
+	a.Print("At the start there %s: %d with a mandate, %d without a key, %d with a key of another customer too. Rows not loaded: %d.",
 		map[bool]string{true: "is ", false: "are "}[begun.customers == 1]+connector.Plural(begun.customers, "customer"),
 		begun.mandates, begun.keyless, begun.twice, begun.left+found.Unfit)
 	return nil

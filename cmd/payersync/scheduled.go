@@ -180,7 +180,7 @@ func sweepNow(ctx context.Context, s *session.Session) error {
 		"customers": res.Customers, "repaired": res.Repaired, "drifted": res.Drifted, "missing": res.Missing,
 		"unlisted": res.Unlisted, "doubled": res.Doubled,
 	}).Log(level, "sweep ended")
-	silent, err := health.Look(ctx, s.Ledger, health.Expected{Webhooks: s.Config.Billing.Webhook != nil},
+	silent, err := health.Present(ctx, s.Ledger, health.Expected{Webhooks: s.Config.Billing.Webhook != nil},
 		health.WebhooksSilent)
 	for _, c := range silent {
 		s.Log.Warn(c.Text())

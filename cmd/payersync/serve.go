@@ -280,7 +280,7 @@ func (svc *service) newWorker() (runner, error) {
 		Drain:    func(ctx context.Context) error { return drainInbox(ctx, svc.inForce.Load().Session) },
 		DrainDue: func(ctx context.Context) (time.Time, error) { return svc.inForce.Load().Ledger.NextDelivery(ctx) },
 		Jitter:   scheduleJitter, Rand: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
-		Now: svc.now, Report: func(e worker.JobEvent) { reportJob(svc.inForce.Load().Session, e); svc.alarms.heard(e) },
+		Now: svc.now, Report: func(e worker.JobEvent) { reportJob(svc.inForce.Load().Session, e); svc.alarms.noteJob(e) },
 	})
 	if err != nil {
 		return nil, usage.Mistake{Err: err}

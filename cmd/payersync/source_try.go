@@ -107,7 +107,7 @@ func (a *app) runSourceNew(args []string, file string) error {
 	if _, err = a.Out.Write(draft); err != nil {
 		return err
 	}
-	a.Say("%s values are still open, each a ? in the draft; payersync source --check names their lines, and payersync init --source FILE FOLDER writes the set-up then",
+	a.Print("%s values are still open, each a ? in the draft; payersync source --check names their lines, and payersync init --source FILE FOLDER writes the set-up then",
 		fmt.Sprint(strings.Count(string(draft), `"?"`)))
 	return nil
 }
@@ -185,7 +185,7 @@ func (a *app) trySource(ctx context.Context, s *session.Session, c config.Connec
 	}
 	a.Rows([]string{"ID", "STATE", "EDITED (UTC)", "RESULT"}, cells)
 	if !page.Last {
-		a.Say("there are further pages; payersync check %s reads all of them", c.Name)
+		a.Print("there are further pages; payersync check %s reads all of them", c.Name)
 	}
 	return nil
 }

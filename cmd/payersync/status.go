@@ -102,7 +102,7 @@ func (a *app) status(cmd *cobra.Command, s *session.Session) error {
 		func() error { return a.readServing(ctx, s, &r) },
 		func() error { return r.readWebhooks(ctx, s, a.refusedSince()) },
 		func() (err error) {
-			r.Conditions, err = health.Look(ctx, s.Ledger, a.expected(s))
+			r.Conditions, err = health.Present(ctx, s.Ledger, a.expected(s))
 			return err
 		},
 	} {

@@ -205,7 +205,7 @@ func (a *app) lookAtAccount(ctx context.Context, r *accountStatus) error {
 		}
 		defer s.Close()
 		if r.State == state.AccountActive {
-			found, err := health.Look(ctx, s.Ledger, a.expected(s))
+			found, err := health.Present(ctx, s.Ledger, a.expected(s))
 			if err != nil {
 				return err
 			}

@@ -67,10 +67,10 @@ them by itself. All connections share one service, so the names only have to exi
 				}
 			}
 			if doubles.Skipped && !a.Quiet {
-				a.Say("Nobody looked for second customers of payers: the list of customers is not believed yet. Sweep again.")
+				a.Print("Nobody looked for second customers of payers: the list of customers is not believed yet. Sweep again.")
 			}
 			if lookErr != nil {
-				a.Say("%s", errorText(lookErr))
+				a.Print("%s", errorText(lookErr))
 			}
 			if looks {
 				return exitError(exitAttention)
@@ -109,7 +109,7 @@ func (a *app) showSweep(drained reconcile.DrainResult, swept reconcile.SweepResu
 		}{swept, doubles.Records, drained, subscription})
 	}
 	if c, changed := health.Subscription(subscription, show.Time); changed {
-		a.Say("%s", show.Visible(conditionText(c)))
+		a.Print("%s", show.Visible(conditionText(c)))
 	}
 	_, err := fmt.Fprintf(a.Out,
 		"%s in the billing service: %s repaired, %d changed by others, %d missing, %d not listed, %d with a doubled key, %s with a second customer\n",

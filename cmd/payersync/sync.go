@@ -121,7 +121,7 @@ func (a *app) showRecordResult(r syncer.Result, record state.RecordID) error {
 	if a.JSON() {
 		return a.showResult(r)
 	}
-	a.Say("Only record %s was to be sent. The other changes of the plan wait for the next run.",
+	a.Print("Only record %s was to be sent. The other changes of the plan wait for the next run.",
 		show.Visible(record.SourceID))
 	return a.showResult(r)
 }
@@ -157,7 +157,7 @@ func (a *app) runCmd(kind connector.RunKind, c *cobra.Command) *cobra.Command {
 				code := codeOf(res)
 				if why := a.Unasked(); why != "" && show.IsTerminal(a.In) &&
 					(code == exitApproval && !res.Plan.WaitsForDecision() || code == exitStandstill && res.Plan != nil) {
-					a.Say("You were not asked: %s. payersync plan approve %d lets the plan go; with --yes this command does it by itself.", why, res.Plan.ID)
+					a.Print("You were not asked: %s. payersync plan approve %d lets the plan go; with --yes this command does it by itself.", why, res.Plan.ID)
 				}
 				return code, a.showResult(res)
 			})
@@ -205,7 +205,7 @@ func (a *app) passesOver(ctx context.Context, s *session.Session, connection str
 	if named {
 		return true, why
 	}
-	a.Say("You may take %s out of the configuration: %s", connection, errorText(why))
+	a.Print("You may take %s out of the configuration: %s", connection, errorText(why))
 	return true, nil
 }
 
@@ -252,7 +252,7 @@ func (a *app) runOne(ctx context.Context, s *session.Session, conn syncer.Connec
 func (a *app) warnForgotten(cfg *config.Config, err error) {
 	var short *reconcile.ShortListError
 	if cfg.Node == nil && cfg.Billing.Profile == "sandbox" && errors.As(err, &short) && short.Listed == 0 {
-		a.Say("The sandbox forgets everything when it stops. To begin anew with it: rm %s*", cfg.Ledger.Path)
+		a.Print("The sandbox forgets everything when it stops. To begin anew with it: rm %s*", cfg.Ledger.Path)
 	}
 }
 
@@ -272,18 +272,18 @@ func (a *app) approver(ctx context.Context, yes bool, rate float64) func(state.P
 		return nil
 	}
 	return func(p state.Plan) (bool, error) {
-		a.Say("Plan %d: %s.", p.ID, summary(p))
+		a.Print("Plan %d: %s.", p.ID, summary(p))
 		if p.Missing > 0 {
-			a.Say("%s", limitsText(&p))
+			a.Print("%s", limitsText(&p))
 			return a.Asks(ctx, "Let them go?")
 		}
 		if p.Lost > 0 {
-			a.Say("It is a standstill: %s", p.Limits)
+			a.Print("It is a standstill: %s", p.Limits)
 			return a.Asks(ctx, "Let these payers go and send it?")
 		}
-		a.Say("It is above the limits: %s", p.Limits)
+		a.Print("It is above the limits: %s", p.Limits)
 		if text := sendingTime(p, rate); text != "" {
-			a.Say("%s", text)
+			a.Print("%s", text)
 		}
 		return a.Asks(ctx, "Send it?")
 	}

@@ -82,7 +82,7 @@ func (w *todoWalk) through(ctx context.Context, lines []needLine) error {
 			return err
 		}
 	}
-	w.Say("\nThis was the whole list.")
+	w.Print("\nThis was the whole list.")
 	return nil
 }
 
@@ -219,7 +219,7 @@ func (w *todoWalk) ask(ctx context.Context, item todoItem, at, of int) error {
 		case answer == "s":
 			return nil
 		case i < 0 && answer != "?":
-			w.Say("%q is none of the answers.", show.Visible(answer))
+			w.Print("%q is none of the answers.", show.Visible(answer))
 			continue
 		case i < 0:
 			w.printChoices(choices)
@@ -230,7 +230,7 @@ func (w *todoWalk) ask(ctx context.Context, item todoItem, at, of int) error {
 			return err
 		}
 		if words == nil {
-			w.Say("Nothing was done.")
+			w.Print("Nothing was done.")
 			continue
 		}
 		if ok := w.perform(ctx, words...); ctx.Err() != nil || ok && item.advance {

@@ -142,14 +142,14 @@ func subscribeOnPages(s *session.Session) func(context.Context, string) (string,
 // sayOfKeys names the signing secret and the key of later deliveries.
 func (a *app) sayOfKeys(r *rotation, hook *config.Webhook) {
 	if r.kept {
-		a.Say("The service named a secret. The ledger keeps it, sealed, and serve accepts it at once; it accepts an earlier secret until %s.",
+		a.Print("The service named a secret. The ledger keeps it, sealed, and serve accepts it at once; it accepts an earlier secret until %s.",
 			show.Time(a.now().Add(time.Duration(hook.Overlap))))
 	}
 	if r.kept && len(hook.Signature.Secrets) > 0 {
-		a.Say("The secrets of billing.webhook.signature.secrets are accepted for as long as they stand there: remove those of before.")
+		a.Print("The secrets of billing.webhook.signature.secrets are accepted for as long as they stand there: remove those of before.")
 	}
 	if len(r.key.Keys) > 0 && hook.Key == nil {
-		a.Say("Deliveries have a delivery key from now on, which the ledger keeps: with delivery_key: {} in billing.webhook, serve checks it.")
+		a.Print("Deliveries have a delivery key from now on, which the ledger keeps: with delivery_key: {} in billing.webhook, serve checks it.")
 	}
 }
 
@@ -209,7 +209,7 @@ func (a *app) printRefused(refused []state.Refusals) {
 		n += r.Count
 	}
 	if n > 0 {
-		a.Say("Not listed: %s to the endpoint, refused in the last %d days; payersync status has the reason and the next step.", connector.Plural(n, "request"), admin.RefusalsShown)
+		a.Print("Not listed: %s to the endpoint, refused in the last %d days; payersync status has the reason and the next step.", connector.Plural(n, "request"), admin.RefusalsShown)
 	}
 }
 

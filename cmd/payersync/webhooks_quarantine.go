@@ -212,9 +212,9 @@ func (a *app) closeDelivery(ctx context.Context, s *session.Session, name, reaso
 	case !sure:
 		return nil
 	case !out.News:
-		a.Say("Delivery %s was closed before.", show.Visible(key))
+		a.Print("Delivery %s was closed before.", show.Visible(key))
 		return a.Result(map[string]string{"delivery_key": key})
 	}
-	a.Say("Delivery %s is closed.", show.Visible(key))
+	a.Print("Delivery %s is closed.", show.Visible(key))
 	return a.Result(map[string]string{"delivery_key": key})
 }

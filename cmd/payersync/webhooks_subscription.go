@@ -180,19 +180,19 @@ func (a *app) agreesToReplace(ctx context.Context, s *session.Session, yes bool)
 	case errors.Is(err, billing.ErrNotShown):
 		return []state.Subscription{}, true, nil
 	case err != nil:
-		a.Say("payersync could not read the present subscription: %s", errorText(err))
+		a.Print("payersync could not read the present subscription: %s", errorText(err))
 		return []state.Subscription{}, true, nil
 	}
 	foreign := ""
 	for _, sub := range f.Shown {
-		a.Say("Before: %s.", inWords(sub))
+		a.Print("Before: %s.", inWords(sub))
 		if ours := sameAddress(sub.URL, hook.PublicURL) || f.Expected != nil && sub.URL == f.Expected.URL; foreign == "" &&
 			!ours {
 			foreign = show.Visible(sub.URL)
 		}
 	}
 	if len(f.Shown) > 0 {
-		a.Say("After:  it sends %s to %s.", strings.Join(hook.Events, ", "), plainAddress(hook.PublicURL))
+		a.Print("After:  it sends %s to %s.", strings.Join(hook.Events, ", "), plainAddress(hook.PublicURL))
 	}
 	if foreign == "" {
 		return f.Shown, true, nil
@@ -202,7 +202,7 @@ func (a *app) agreesToReplace(ctx context.Context, s *session.Session, yes bool)
 			foreign),
 		fmt.Sprintf("Replace the subscription to %s? It gets no more webhooks.", foreign))
 	if err == nil && !sure {
-		a.Say("Nothing was changed.")
+		a.Print("Nothing was changed.")
 	}
 	return f.Shown, sure, err
 }

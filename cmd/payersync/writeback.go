@@ -74,7 +74,7 @@ func (a *app) eachWriter(ctx context.Context, s *session.Session, name string,
 	do func(writeback.Target) error) error {
 	all, err := writers(ctx, s, name)
 	if err == nil && len(all) == 0 {
-		a.Say("No connection writes back: none has the key writeback.")
+		a.Print("No connection writes back: none has the key writeback.")
 	}
 	if err := connector.Each(all, func(w writeback.Target) error { return do(w) }); err != nil {
 		return err
@@ -255,7 +255,7 @@ func (a *app) approveWrites(ctx context.Context, s *session.Session, batch, reas
 		if err != nil {
 			return err
 		}
-		a.Say("%s may be written to. The next run does: payersync writeback run --connection %s",
+		a.Print("%s may be written to. The next run does: payersync writeback run --connection %s",
 			connector.Plural(n, "payer"), c.Name)
 		return a.Result(map[string]any{"connection": c.Name, "batch": batch, "payers": n})
 	}
@@ -301,7 +301,7 @@ func (a *app) writeBack(ctx context.Context, s *session.Session, w writeback.Tar
 	r, err := run.Do(ctx)
 	progress.End()
 	if errors.Is(err, outbox.ErrBusy) {
-		a.Say("%s: %s; there is nothing left to do.", w.Name, err)
+		a.Print("%s: %s; there is nothing left to do.", w.Name, err)
 		return exitDone, nil
 	}
 	if err != nil {

@@ -101,6 +101,6 @@ func (a *app) printWriteStatus(r writeStatus) {
 	}
 	if len(rows) > 0 {
 		a.Rows([]string{"record", "key", "written", "status", "what", "why"}, rows)
-		a.Say("payersync writeback take RECORD --connection %s --reason TEXT gives a field back to payersync.", r.Connection)
+		a.Print("payersync writeback take RECORD --connection %s --reason TEXT gives a field back to payersync.", r.Connection)
 	}
 }

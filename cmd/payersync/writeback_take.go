@@ -57,7 +57,7 @@ func (a *app) runWritebackTake(ctx context.Context, args []string, connection, r
 				continue
 			}
 			if err == nil {
-				a.Say("The field of record %s is payersync's again. See payersync writeback plan --connection %s",
+				a.Print("The field of record %s is payersync's again. See payersync writeback plan --connection %s",
 					show.Visible(args[0]), w.Name)
 				err = a.Result(map[string]any{"connection": w.Name, "source_id": args[0], "taken": true})
 			}

@@ -211,7 +211,7 @@ func BenchmarkStatus(b *testing.B) {
 		{"funnel", func(ctx context.Context) error { _, err := w.ledger.Funnel(ctx); return err }},
 		{"reasons", func(ctx context.Context) error { _, err := w.ledger.ReasonCounts(ctx); return err }},
 		{"conditions", func(ctx context.Context) error {
-			_, err := health.Look(ctx, w.ledger, health.Expected{Webhooks: true})
+			_, err := health.Present(ctx, w.ledger, health.Expected{Webhooks: true})
 			return err
 		}},
 		{"metrics", func(ctx context.Context) error { _, err := counter.Count(ctx); return err }},

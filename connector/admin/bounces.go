@@ -140,7 +140,7 @@ func (w *words) readAddresses(ctx context.Context, t BouncedText) error {
 		case address == "":
 			line.Wrong = "it is no e-mail address, and no delivery report"
 		default:
-			got, keep, err := w.word(ctx, address, w.by)
+			got, keep, err := w.decisionOn(ctx, address, w.by)
 			if err != nil {
 				return err
 			}
@@ -163,7 +163,7 @@ func (b *Bounces) Report(ctx context.Context, report io.Reader, by syncer.Operat
 
 // Address stops letters to an address because a person has stated they bounce.
 func (b *Bounces) Address(ctx context.Context, address string, by syncer.Operator) (Bounced, error) {
-	got, keep, err := b.word(ctx, address, by)
+	got, keep, err := b.decisionOn(ctx, address, by)
 	if err != nil {
 		return Bounced{}, err
 	}
@@ -193,8 +193,8 @@ func (b *Bounces) readReport(ctx context.Context, report io.Reader, by syncer.Op
 	return b.stop(ctx, letter.Recipient, said.Status, audit)
 }
 
-// word returns the meaning of a person's decision on an address, and the function to store it.
-func (b *Bounces) word(ctx context.Context, address string, by syncer.Operator) (Bounced, func(*state.Tx) error,
+// decisionOn returns the meaning of a person's decision on an address, and the function to store it.
+func (b *Bounces) decisionOn(ctx context.Context, address string, by syncer.Operator) (Bounced, func(*state.Tx) error,
 	error) {
 	recipient := b.Ledger.RecipientHash(address)
 	return b.stop(ctx, recipient, by.Reason,

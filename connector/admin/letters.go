@@ -51,7 +51,7 @@ type looked struct {
 }
 
 func (l *Letters) look(ctx context.Context) (*looked, error) {
-	p, err := l.Desk.Look(ctx)
+	p, err := l.Desk.Plan(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -248,10 +248,10 @@ func (l *Letters) Continue(ctx context.Context, by syncer.Operator) (int, error)
 	return l.Desk.Continue(ctx, letterEntry(by, "continue letters", "all"))
 }
 
-// Say stores a person's decision on a letter: state.WordArrived or state.WordAgain. It fails with
+// DecideOnLetter stores a person's decision on a letter: state.WordArrived or state.WordAgain. It fails with
 // state.ErrNotUnclear.
-func (l *Letters) Say(ctx context.Context, letter int64, word string, by syncer.Operator) error {
-	return l.Desk.Say(ctx, letter, word, letterEntry(by, "letter "+word, strconv.FormatInt(letter, 10)))
+func (l *Letters) DecideOnLetter(ctx context.Context, letter int64, word string, by syncer.Operator) error {
+	return l.Desk.DecideOnLetter(ctx, letter, word, letterEntry(by, "letter "+word, strconv.FormatInt(letter, 10)))
 }
 
 // Approve releases exactly the letters of the waiting batch. shown is the hash of the batch shown to the person. It

@@ -58,7 +58,7 @@ func (m *Moves) Propose(ctx context.Context, from, to string, above int) (*MoveP
 	}
 	p := &MoveProposal{Old: from, New: to, conn: conn, above: above, keys: map[string]connector.Key{},
 		old: map[string]state.Payer{}, Mandates: map[string]string{}}
-	if err := m.standing(ctx, p); err != nil {
+	if err := m.addDecisions(ctx, p); err != nil {
 		return nil, err
 	}
 	payers, err := m.Syncer.OldPayers(ctx, from)
@@ -77,8 +77,8 @@ func (m *Moves) Propose(ctx context.Context, from, to string, above int) (*MoveP
 	return p, m.compare(ctx, p, payers, records)
 }
 
-// standing reads the decisions about the two connections.
-func (m *Moves) standing(ctx context.Context, p *MoveProposal) error {
+// addDecisions reads the decisions about the two connections.
+func (m *Moves) addDecisions(ctx context.Context, p *MoveProposal) error {
 	known, err := m.Ledger.HasConnection(ctx, p.Old)
 	switch {
 	case err != nil:

@@ -241,7 +241,7 @@ func (a *Attention) proposeTakeField(ctx context.Context, p *Proposal) (err erro
 			return err
 		}
 		defer w.plan(c.Name).renew()
-		out.News, err = writeback.Take(ctx, a.Ledger, c, id.SourceID, by.Name, by.Reason)
+		out.News, err = writeback.TakeField(ctx, a.Ledger, c, id.SourceID, by.Name, by.Reason)
 		if err == nil && !out.News {
 			return ErrNothingToTake
 		}

@@ -114,7 +114,7 @@ func (t *Notifier) NextLook(ctx context.Context) (next time.Time, err error) {
 
 func (t *Notifier) notify(ctx context.Context) error {
 	t.taken = cmp.Or(t.taken, &sync.Map{})
-	found, err := t.look(ctx)
+	found, err := t.conditions(ctx)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -131,9 +131,9 @@ func (t *Notifier) notify(ctx context.Context) error {
 	return t.each(func(w Way) error { return t.notifyWay(ctx, w, open, found) })
 }
 
-// look returns the conditions, if the ledger can be written and read. Another process may lock it for a while, so look
+// conditions returns the conditions, if the ledger can be written and read. Another process may lock it for a while, so look
 // tries twice.
-func (t *Notifier) look(ctx context.Context) ([]health.Condition, error) {
+func (t *Notifier) conditions(ctx context.Context) ([]health.Condition, error) {
 	err := t.Ledger.Ping(ctx)
 	if err != nil && ctx.Err() == nil {
 		err = t.Ledger.Ping(ctx)

@@ -80,7 +80,7 @@ func TestARecipientThatIsRefusedIsToldByTheOthers(t *testing.T) {
 	d := newDesk(t, refused.named("office", Warning), other.named("pager", Warning))
 	mine := []health.Condition{failedRun("acme")}
 	d.teller.Look = func(ctx context.Context) ([]health.Condition, error) {
-		found, err := health.Look(ctx, d.ledger,
+		found, err := health.Present(ctx, d.ledger,
 			health.Expected{Ways: []string{"office", "pager"},
 				Command: func(s connector.Step) string { return string(s.Do) + " " + s.Of }}, health.WayFailed)
 		return append(found, mine...), err

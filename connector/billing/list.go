@@ -140,7 +140,7 @@ func (c *Client) newPass(op string, filter url.Values, maxAhead int) *pass {
 
 // next returns the new customers of the next page, and whether there may be more.
 func (p *pass) next(ctx context.Context) (fresh []connector.RemoteCustomer, more bool, err error) {
-	number, got := p.number, p.take(ctx)
+	number, got := p.number, p.nextPage(ctx)
 	p.number++
 	if got.err != nil {
 		p.noZero = p.noZero || p.probing(number)
@@ -232,8 +232,8 @@ func (p *pass) lookAhead(count int) {
 	}
 }
 
-// take returns the next page, and starts to prefetch the pages after it.
-func (p *pass) take(ctx context.Context) page {
+// nextPage returns the next page, and starts to prefetch the pages after it.
+func (p *pass) nextPage(ctx context.Context) page {
 	for number := p.number; number <= p.number+p.ahead; number++ {
 		if p.fetches[number] == nil {
 			p.start(ctx, number)

@@ -36,8 +36,8 @@ func (p *prober) note(setting, answer string, seen ...any) {
 // errProbes means a probe has reached its limit of requests.
 var errProbes = fmt.Errorf("the probe has made its %d requests", ProbesMost)
 
-// ask reads what the interface says nothing of the shape of.
-func (p *prober) ask(ctx context.Context, path string, query url.Values) ([]byte, error) {
+// get reads what the interface says nothing of the shape of.
+func (p *prober) get(ctx context.Context, path string, query url.Values) ([]byte, error) {
 	if p.err != nil {
 		return nil, p.err
 	}
@@ -78,11 +78,11 @@ func (c *Client) probe(ctx context.Context, more ...func(*prober, context.Contex
 // and the list, and the list's place.
 func (p *prober) enter(ctx context.Context) {
 	d := p.client.dialect
-	body, err := p.ask(ctx, "/customers", nil)
+	body, err := p.get(ctx, "/customers", nil)
 	switch app := d.APIAuth == "client_credentials"; {
 	case app && refusedToken(err):
 		err = p.otherTokenAuth(err, func() (err error) {
-			body, err = p.ask(ctx, "/customers", nil)
+			body, err = p.get(ctx, "/customers", nil)
 			return err
 		})
 	case app && err == nil:
@@ -152,7 +152,7 @@ func listIn(body []byte) (where string, customers []object, err error) {
 
 // page requests a page with these parameters and returns its ids; refused means the service has no such page.
 func (p *prober) page(ctx context.Context, query url.Values) (ids []string, refused bool) {
-	body, err := p.ask(ctx, "/customers", query)
+	body, err := p.get(ctx, "/customers", query)
 	if fault := connector.FaultOf(err); fault == connector.FaultRejected || fault == connector.FaultNotFound {
 		return nil, true
 	}
@@ -314,7 +314,7 @@ func (p *prober) whole(ctx context.Context, listed object) (path string, o objec
 	path, err := idPath("probe the billing service", "/customers/", listed.text("id"))
 	if err == nil {
 		var body []byte
-		body, err = p.ask(ctx, path, nil)
+		body, err = p.get(ctx, path, nil)
 		o, _ = parseObject(body) // anything but an object shows nothing
 	}
 	if p.err == nil {
@@ -349,7 +349,7 @@ func (p *prober) linkMethod(ctx context.Context) {
 	if method == "auto" {
 		put = method // which tries PUT first
 	}
-	body, err := p.ask(ctx, path+"/directdebitmandates", nil)
+	body, err := p.get(ctx, path+"/directdebitmandates", nil)
 	o, broken := parseObject(body)
 	switch {
 	case slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented},

@@ -36,9 +36,9 @@ const (
 
 var longNumber = regexp.MustCompile(`[0-9]{5,}`)
 
-// said returns the explanation in an error body. It is only for requests without a record, because explanations may
+// sentText returns the explanation in an error body. It is only for requests without a record, because explanations may
 // quote the record. It omits a sentence with a secret, or similar to one.
-func said(header http.Header, body []byte, secrets ...connector.Secret) string {
+func sentText(header http.Header, body []byte, secrets ...connector.Secret) string {
 	o := errorMembers(header, body)
 	for _, key := range []string{"message", "error_description", "errorDescription", "detail", "title"} {
 		if text := strings.TrimSpace(scalar(o.get(key))); text != "" && sayable(text, secrets) {
@@ -68,7 +68,7 @@ func explained(why string, plain bool, header http.Header, body []byte, secrets 
 	if what := received(header, body); what != "" {
 		return why + "; it answered with " + what
 	}
-	text := said(header, body, secrets...)
+	text := sentText(header, body, secrets...)
 	if !plain {
 		text = withoutValues(reasonOf(header, body))
 	}

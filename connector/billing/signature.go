@@ -310,8 +310,8 @@ type delivery struct {
 func (v *Verifier) read(d *delivery) bool {
 	s := v.signature
 	var whole string
-	if !v.take(d.header, s.Header, true, &whole) || !v.take(d.header, s.IDHeader, v.signs(idPlace), &d.id) ||
-		!v.take(d.header, s.TimestampHeader, v.signs(timestampPlace) && s.TimestampItem == "", &d.timestamp) {
+	if !v.readHeader(d.header, s.Header, true, &whole) || !v.readHeader(d.header, s.IDHeader, v.signs(idPlace), &d.id) ||
+		!v.readHeader(d.header, s.TimestampHeader, v.signs(timestampPlace) && s.TimestampItem == "", &d.timestamp) {
 		return false
 	}
 	if s.SignatureItem == "" {
@@ -340,8 +340,8 @@ func (v *Verifier) read(d *delivery) bool {
 
 func (v *Verifier) signs(place string) bool { return strings.Contains(v.signature.Signed, place) }
 
-// take reads a required header; it must occur exactly once.
-func (v *Verifier) take(h http.Header, name string, needed bool, to *string) bool {
+// readHeader reads a required header; it must occur exactly once.
+func (v *Verifier) readHeader(h http.Header, name string, needed bool, to *string) bool {
 	if !needed {
 		return true
 	}

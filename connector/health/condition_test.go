@@ -72,7 +72,7 @@ func (d *desk) run(kind connector.RunKind, outcome connector.RunOutcome, problem
 
 func (d *desk) look(e Expected, codes ...Code) []Condition {
 	d.t.Helper()
-	found, err := Look(d.t.Context(), d.Ledger, e, codes...)
+	found, err := Present(d.t.Context(), d.Ledger, e, codes...)
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func (d *desk) receive(eventType string, as connector.InboxState, n int) {
 // told returns what holds of deliveries, by code and subject.
 func (d *desk) told(settled ...string) map[string]Condition {
 	d.t.Helper()
-	found, err := Look(d.t.Context(), d.Ledger, Expected{Knows: func(eventType string) bool {
+	found, err := Present(d.t.Context(), d.Ledger, Expected{Knows: func(eventType string) bool {
 		return slices.Contains(settled, eventType) ||
 			slices.Contains([]string{"dd-mandate", "customer.changed", "payment.made"}, eventType)
 	}})

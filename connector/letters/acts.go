@@ -21,7 +21,7 @@ import (
 // Approve releases exactly the letters of the waiting batch. shown is the hash of the batch shown to a person. It
 // returns their number, and fails with ErrNothing or ErrChanged. The audit log has the approval with its author.
 func (d *Desk) Approve(ctx context.Context, shown string, by state.Entry) (int, error) {
-	p, err := d.Look(ctx)
+	p, err := d.Plan(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -37,7 +37,7 @@ func (d *Desk) Approve(ctx context.Context, shown string, by state.Entry) (int, 
 // ApproveAlone releases exactly the letters to these payers, for any reason to wait. shown is the hash shown to a
 // person ([Plan.Alone]). It fails with ErrNothing if none of them waits, and with ErrChanged.
 func (d *Desk) ApproveAlone(ctx context.Context, records []state.RecordID, shown string, by state.Entry) (int, error) {
-	p, err := d.Look(ctx)
+	p, err := d.Plan(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -174,9 +174,9 @@ func (d *Desk) takeBack(ctx context.Context, by state.Entry, which func(state.Le
 	})
 }
 
-// Say stores a person's decision on an unclear letter: state.WordArrived or state.WordAgain. It fails with
+// DecideOnLetter stores a person's decision on an unclear letter: state.WordArrived or state.WordAgain. It fails with
 // state.ErrNotUnclear.
-func (d *Desk) Say(ctx context.Context, letter int64, word string, by state.Entry) error {
+func (d *Desk) DecideOnLetter(ctx context.Context, letter int64, word string, by state.Entry) error {
 	return d.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.SayOfLetter(letter, word, by) })
 }
 
@@ -184,12 +184,12 @@ func (d *Desk) Say(ctx context.Context, letter int64, word string, by state.Entr
 // count as sent, and recipients with an opt-out get none. Letters missing from the journal are added. It returns the
 // number of letters added to the ledger, and fails with ErrBusy or NotSharedError.
 func (d *Desk) Continue(ctx context.Context, by state.Entry) (learnt int, err error) {
-	err = outbox.Locked(d.Ledger, state.MessageLetter, func() (err error) { learnt, err = d.goOn(ctx, by); return err })
+	err = outbox.Locked(d.Ledger, state.MessageLetter, func() (err error) { learnt, err = d.resume(ctx, by); return err })
 	return learnt, err
 }
 
-// goOn does the work of Continue.
-func (d *Desk) goOn(ctx context.Context, by state.Entry) (learnt int, err error) {
+// resume does the work of Continue.
+func (d *Desk) resume(ctx context.Context, by state.Entry) (learnt int, err error) {
 	if err := d.Ledger.Do(ctx, func(tx *state.Tx) error { _, err := tx.AbandonSending(); return err }); err != nil {
 		return 0, err
 	}

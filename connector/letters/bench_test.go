@@ -49,7 +49,7 @@ func BenchmarkLook(b *testing.B) {
 	}
 	do(func(tx *state.Tx) error { return tx.RecordRead(run, true, connector.Proof{}) })
 	for b.Loop() {
-		p, err := w.desk.Look(ctx)
+		p, err := w.desk.Plan(ctx)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -19,7 +19,7 @@ import (
 // returns.
 type Reader interface {
 	// Look returns a customer; nil if the service reports it as nonexistent.
-	Look(ctx context.Context, billingID string, cause connector.Cause, causeID string) (*connector.RemoteCustomer, error)
+	Read(ctx context.Context, billingID string, cause connector.Cause, causeID string) (*connector.RemoteCustomer, error)
 }
 
 // Desk sends the letters. Set its fields before the first use. It uses the ledger's clock.
@@ -107,7 +107,7 @@ func (d *Desk) run(ctx context.Context) (res Counts, err error) {
 	if _, err := d.brakeOnBounces(ctx); err != nil { // reports of them come at any time
 		return res, err
 	}
-	p, err := d.Look(ctx)
+	p, err := d.Plan(ctx)
 	if err != nil {
 		return res, err
 	}

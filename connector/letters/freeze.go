@@ -24,7 +24,7 @@ func (d *Desk) freeze(ctx context.Context, x Next, messageID string) (to string,
 		return "", &keptError{"its payer has another mandate by now"}
 	}
 	looked := d.Ledger.Now()
-	customer, err := d.Reader.Look(ctx, before.BillingID, connector.CauseSweep, "letters")
+	customer, err := d.Reader.Read(ctx, before.BillingID, connector.CauseSweep, "letters")
 	if err != nil {
 		return "", fmt.Errorf("look at customer %s before its letter: %w", before.BillingID, err)
 	}

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 // always is a billing service that shows what the ledger knows: the child has none.
 type always struct{ ledger *state.Ledger }
 
-func (a always) Look(ctx context.Context, billingID string, _ connector.Cause, _ string) (*connector.RemoteCustomer,
+func (a always) Read(ctx context.Context, billingID string, _ connector.Cause, _ string) (*connector.RemoteCustomer,
 	error) {
 	var c *connector.RemoteCustomer
 	err := a.ledger.EachReadiness(ctx, "", func(s state.ReadinessFacts) error {

@@ -44,7 +44,7 @@ func (w *world) sends(d *letters.Desk) (sent int, held string) {
 // approves has a person let go what a node shows.
 func (w *world) approves(d *letters.Desk) {
 	w.t.Helper()
-	p, err := d.Look(w.t.Context())
+	p, err := d.Plan(w.t.Context())
 	if err == nil {
 		_, err = d.Approve(w.t.Context(), p.Batch.Hash, byAda)
 	}

@@ -125,8 +125,8 @@ func (p *Plan) holds(connection string) bool {
 	return slices.ContainsFunc(p.Holds, func(h Hold) bool { return h.Connection == "" || h.Connection == connection })
 }
 
-// Look determines which letters to send, to hold and to skip, and changes nothing.
-func (d *Desk) Look(ctx context.Context) (*Plan, error) {
+// Plan determines which letters to send, to hold and to skip, and changes nothing.
+func (d *Desk) Plan(ctx context.Context) (*Plan, error) {
 	now := d.Ledger.Now()
 	p := &Plan{At: now, today: map[string]Day{}, setups: map[string]string{}}
 	b, err := d.books(ctx, now, p)

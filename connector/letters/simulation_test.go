@@ -315,7 +315,7 @@ func (s *simulation) record() {
 // remembering is a reader that shows what the ledger knows.
 type remembering struct{ *simulation }
 
-func (r remembering) Look(ctx context.Context, billingID string, _ connector.Cause,
+func (r remembering) Read(ctx context.Context, billingID string, _ connector.Cause,
 	_ string) (out *connector.RemoteCustomer, err error) {
 	err = r.ledger.EachReadiness(ctx, "", func(f state.ReadinessFacts) error {
 		if f.BillingID == billingID && f.Label != nil {

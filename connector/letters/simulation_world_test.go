@@ -83,7 +83,7 @@ func (s *simulation) run() {
 	}
 	if s.variant == stubborn {
 		_ = s.ledger.EachLetter(context.Background(), state.MessageUnclear, func(l state.Letter) error {
-			return s.desk.Say(context.Background(), l.ID, state.WordAgain, byAda)
+			return s.desk.DecideOnLetter(context.Background(), l.ID, state.WordAgain, byAda)
 		})
 	}
 	if _, err := s.desk.Run(context.Background()); err != nil && !errors.Is(err, errDied) {
@@ -215,7 +215,7 @@ func (s *simulation) approves() {
 		s.tell("letters go on")
 		s.trust.restored, s.trust.reset, s.trust.caughtUp = false, false, time.Time{}
 	}
-	p, err := s.desk.Look(ctx)
+	p, err := s.desk.Plan(ctx)
 	if err != nil {
 		return
 	}
@@ -314,7 +314,7 @@ func (s *simulation) words(ctx context.Context) {
 	}
 	l := unclear[s.drawn.IntN(len(unclear))]
 	word := []string{state.WordArrived, state.WordAgain}[s.drawn.IntN(2)]
-	if s.desk.Say(ctx, l.ID, word, byAda) == nil {
+	if s.desk.DecideOnLetter(ctx, l.ID, word, byAda) == nil {
 		s.tell("of step %d about %s a person says %s", l.Step, l.MandateID, word)
 		if word == state.WordAgain {
 			s.again["<"+l.MessageID+"@harbour.io>"]++

@@ -284,7 +284,7 @@ func TestAnUnclearLetterIsAPersonsToDecide(t *testing.T) {
 	unclear := w.letter("c000")[0]
 	w.days(1)
 	w.wantGot()
-	if err := w.desk.Say(t.Context(), unclear.ID, state.WordAgain, byAda); err != nil {
+	if err := w.desk.DecideOnLetter(t.Context(), unclear.ID, state.WordAgain, byAda); err != nil {
 		t.Fatal(err)
 	}
 	w.days(1)
@@ -316,7 +316,7 @@ func TestAMailServerThatRefusesOneAfterAnotherIsAskedNoMore(t *testing.T) {
 	if n, err := w.desk.Resume(t.Context(), "", byAda); n != 1 || err != nil {
 		t.Fatalf("%d stops were taken back, %v", n, err)
 	}
-	if err := w.desk.Say(t.Context(), w.letter("c000")[0].ID, state.WordAgain, byAda); err != nil {
+	if err := w.desk.DecideOnLetter(t.Context(), w.letter("c000")[0].ID, state.WordAgain, byAda); err != nil {
 		t.Fatal(err)
 	}
 	w.send()

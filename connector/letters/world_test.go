@@ -221,7 +221,7 @@ func (w *world) payers(n int) {
 
 func (w *world) look() *letters.Plan {
 	w.t.Helper()
-	p, err := w.desk.Look(context.Background())
+	p, err := w.desk.Plan(context.Background())
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -95,7 +95,7 @@ func (s *Server) Send(ctx context.Context, from, to string, message []byte) (ans
 		}
 	}
 	talk.stage = AtMessage
-	return talk.hand(ctx, message)
+	return talk.deliver(ctx, message)
 }
 
 // conversation is one talk with a server. Its stage says how far it came.
@@ -218,8 +218,8 @@ func (t *conversation) sender(context.Context) error { return t.client.Mail("<" 
 
 func (t *conversation) recipient(context.Context) error { return t.client.Rcpt("<" + t.to + ">") }
 
-// hand gives the server the message. From its first byte on, only an answer is certain.
-func (t *conversation) hand(ctx context.Context, message []byte) (answer string, err error) {
+// deliver gives the server the message. From its first byte on, only an answer is certain.
+func (t *conversation) deliver(ctx context.Context, message []byte) (answer string, err error) {
 	w, err := t.client.Data()
 	if err != nil {
 		return "", t.failed(err)

@@ -299,7 +299,7 @@ func (s *search) meetAll(customers Pages[Customer]) error {
 			if err := distinct(ids, "customer", c.ID); err != nil {
 				return err
 			}
-			s.meet(c)
+			s.countCustomer(c)
 		}
 	}
 	return nil
@@ -313,11 +313,11 @@ func distinct(ids *connector.IDs, what, id string) error {
 	return nil
 }
 
-// meet counts a customer when the first part is compared, and keeps it for as long as a key leads to it.
-func (s *search) meet(c Customer) {
+// countCustomer counts a customer when the first part is compared, and keeps it for as long as a key leads to it.
+func (s *search) countCustomer(c Customer) {
 	e := entryOfCustomer(c, s.Region)
 	if s.from == 0 {
-		s.counts.meet(&e)
+		s.counts.count(&e)
 	}
 	keys := s.index.common(&e)
 	if len(keys) == 0 {

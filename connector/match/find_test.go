@@ -219,7 +219,7 @@ func TestNothingWorthALookIsMissed(t *testing.T) {
 			counts.add(&records[i])
 		}
 		for i := range customers {
-			counts.meet(&customers[i])
+			counts.count(&customers[i])
 		}
 		for i := range records {
 			for k := range customers {

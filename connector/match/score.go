@@ -75,8 +75,8 @@ func (c counts) add(record *entry) {
 	})
 }
 
-// meet counts a customer.
-func (c counts) meet(customer *entry) {
+// count counts a customer.
+func (c counts) count(customer *entry) {
 	c.of(customer, func(in map[string][2]int, s string) {
 		if n, has := in[s]; has {
 			in[s] = [2]int{n[0], n[1] + 1}

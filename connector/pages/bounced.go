@@ -79,7 +79,7 @@ func (v *visit) noteBounced() error {
 	if len(heard) == 1 && heard[0].Wrong == "" {
 		return v.done(heard[0].Words(whoBounced), "/mandates/letters")
 	}
-	page, err := v.lettersPage(v.pages.cfg.Letters.Desk.Look)
+	page, err := v.lettersPage(v.pages.cfg.Letters.Desk.Plan)
 	if err != nil {
 		return err
 	}

@@ -304,7 +304,7 @@ func (v *visit) approveLetters() error {
 // staleLetters answers a visitor with an outdated list of letters, and shows the new list.
 func (v *visit) staleLetters() error {
 	v.changed()
-	page, err := v.lettersPage(v.pages.cfg.Letters.Desk.Look)
+	page, err := v.lettersPage(v.pages.cfg.Letters.Desk.Plan)
 	if err != nil {
 		return err
 	}
@@ -442,7 +442,7 @@ func (v *visit) sayOfLetter() error {
 		return problem{Status: http.StatusUnprocessableEntity, Title: "Nothing was changed",
 			Sentence: "The form names no letter, or no decision.", Next: "Open the letters, and use one of the buttons."}
 	}
-	err = desk.Say(v.Context(), id, word, by)
+	err = desk.DecideOnLetter(v.Context(), id, word, by)
 	switch {
 	case errors.Is(err, state.ErrNotUnclear):
 		return problem{Status: http.StatusConflict, Title: "Nothing was changed",

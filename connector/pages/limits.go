@@ -122,7 +122,7 @@ func (c Config) only(names []string) Config {
 
 // look returns the visible conditions: all of them, or those of the limited user's connections.
 func (p *Pages) look(ctx context.Context, codes ...health.Code) ([]health.Condition, error) {
-	found, err := health.Look(ctx, p.cfg.Ledger, p.cfg.Expected(), codes...)
+	found, err := health.Present(ctx, p.cfg.Ledger, p.cfg.Expected(), codes...)
 	if p.limited {
 		found = slices.DeleteFunc(found,
 			func(c health.Condition) bool { return !slices.Contains(p.cfg.Connections, c.Connection) })

@@ -274,7 +274,7 @@ func (h *house) sameReasons() {
 	ctx := h.t.Context()
 	funnel, numbers := must(h.ledger.Funnel(ctx))(h.t), must(h.ledger.NewCounter().Count(ctx))(h.t)
 	alerts := map[string]int{}
-	for _, c := range must(health.Look(ctx, h.ledger, health.Expected{}, health.Attention,
+	for _, c := range must(health.Present(ctx, h.ledger, health.Expected{}, health.Attention,
 		health.MandateCancelled, health.MandateUnknown, health.EventsUnclear))(h.t) {
 		switch c.Code {
 		case health.Attention:

@@ -54,9 +54,9 @@ type standing struct {
 	again time.Duration // until it goes on
 }
 
-// take takes a job for this node, for as long as a slice and a hold last, unless another has it or it has
+// acquireJob takes a job for this node, for as long as a slice and a hold last, unless another has it or it has
 // ended.
-func (q *Queue) take(ctx context.Context, g *going) (s standing, err error) {
+func (q *Queue) acquireJob(ctx context.Context, g *going) (s standing, err error) {
 	var wait *time.Duration
 	g.lease = connector.NewLease(q.cfg.pace.hold, connector.OfThisMachine().Add(q.cfg.Slice))
 	err = q.cfg.Pool.QueryRow(ctx, `WITH mine AS (
@@ -79,15 +79,15 @@ FROM (SELECT 1) one LEFT JOIN river.holds h ON h.account = $1 AND h.job = $2`,
 	return s, nil
 }
 
-// begin runs a job taken by this node until it ends, in a place returned by leave.
-func (q *Queue) begin(g *going, leave func()) {
+// startJob runs a job taken by this node until it ends, in a place returned by leave.
+func (q *Queue) startJob(g *going, leave func()) {
 	q.underWay.Go(func() {
 		defer leave()
 		defer close(g.ended)
 		ctx, cancel := context.WithCancelCause(connector.WithFence(q.life, g.holds))
 		defer cancel(nil)
 		done, kept := make(chan struct{}), make(chan struct{})
-		go func() { defer close(kept); q.keep(ctx, g, done, func() { cancel(errHoldLost) }) }()
+		go func() { defer close(kept); q.renewHold(ctx, g, done, func() { cancel(errHoldLost) }) }()
 		began := q.cfg.Now()
 		q.cfg.Report(g.account, worker.JobEvent{Job: g.Job, Outcome: worker.Begun, Trigger: g.Trigger})
 		err := connector.Guard(func() error {
@@ -95,12 +95,12 @@ func (q *Queue) begin(g *going, leave func()) {
 		})
 		close(done)
 		<-kept
-		g.stood = q.leave(ctx, g, began, err)
+		g.stood = q.releaseJob(ctx, g, began, err)
 	})
 }
 
-// keep renews the hold of a job in progress until done is closed, and calls lost once another node may take it.
-func (q *Queue) keep(ctx context.Context, g *going, done <-chan struct{}, lost func()) {
+// renewHold renews the hold of a job in progress until done is closed, and calls lost once another node may take it.
+func (q *Queue) renewHold(ctx context.Context, g *going, done <-chan struct{}, lost func()) {
 	tick := time.NewTicker(q.cfg.pace.hold / 8)
 	defer tick.Stop()
 	for g.holds() == nil {
@@ -125,8 +125,8 @@ func (q *Queue) keep(ctx context.Context, g *going, done <-chan struct{}, lost f
 	lost()
 }
 
-// leave ends the hold of begin, and returns the job's state.
-func (q *Queue) leave(ctx context.Context, g *going, began time.Time, err error) standing {
+// releaseJob ends the hold of begin, and returns the job's state.
+func (q *Queue) releaseJob(ctx context.Context, g *going, began time.Time, err error) standing {
 	switch {
 	case errors.Is(context.Cause(ctx), errHoldLost):
 		q.cfg.Log(errHoldLost.Error())

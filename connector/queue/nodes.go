@@ -131,15 +131,15 @@ func (v *visible) beSeen(ctx context.Context, stopped <-chan struct{}) {
 		case <-stops:
 			stops = nil
 		case <-stopped:
-			v.gone(ctx)
+			v.removeRow(ctx)
 			return
 		}
 		v.seen(ctx)
 	}
 }
 
-// gone removes the node's row.
-func (v *visible) gone(ctx context.Context) {
+// removeRow removes the node's row.
+func (v *visible) removeRow(ctx context.Context) {
 	v.say(ctx, func(within context.Context) error {
 		_, err := v.cfg.Pool.Exec(within, "DELETE FROM river.nodes WHERE node_id = $1", v.client.ID())
 		return err

@@ -219,7 +219,7 @@ func (q *Queue) river() *river.Config {
 		RescueStuckJobsAfter:        max(q.cfg.pace.slice, q.cfg.pace.rescue-q.clock.behind),
 		SoftStopTimeout:             q.cfg.StopWithin,
 		Logger:                      riverLogger(q.cfg.Log),
-		Plugins:                     []rivertype.Plugin{river.HookMetricEmitFunc(q.hear)},
+		Plugins:                     []rivertype.Plugin{river.HookMetricEmitFunc(q.noteAnswer)},
 		ReindexerIndexNames:         []string{}, // only an owner of the tables could
 		TestOnly:                    q.cfg.pace.inTest,
 		Test:                        river.TestConfig{Time: q.clock},
@@ -240,8 +240,8 @@ func (c riverClock) Now() time.Time { return c.node().Add(c.behind) }
 // NowOrNil returns nil, so statements use the database's own time.
 func (c riverClock) NowOrNil() *time.Time { return nil }
 
-// hear is called whenever the database was asked for jobs and answered.
-func (q *Queue) hear(context.Context, *rivertype.HookMetricEmitParams) {
+// noteAnswer is called whenever the database was asked for jobs and answered.
+func (q *Queue) noteAnswer(context.Context, *rivertype.HookMetricEmitParams) {
 	now := time.Now()
 	q.heard.Store(&now)
 }
@@ -267,7 +267,7 @@ func (q *Queue) Run(ctx context.Context) error {
 	v := &visible{Queue: q, began: time.Now()}
 	v.seen(ctx) // before any job: jobs need the lease of a known node
 	if err := q.client.Start(ctx); err != nil {
-		v.gone(ctx)
+		v.removeRow(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}

@@ -121,7 +121,7 @@ func (q *Queue) work(ctx context.Context, row *rivertype.JobRow, args jobArgs) e
 // slice begins a job unless a node has it in progress, and stays with it for a while. Afterwards, and on other nodes,
 // the job's state is checked now and then.
 func (q *Queue) slice(ctx context.Context, g *going, places chan struct{}) (standing, error) {
-	s, err := q.take(ctx, g)
+	s, err := q.acquireJob(ctx, g)
 	if err != nil || !s.mine {
 		return s, err
 	}
@@ -129,7 +129,7 @@ func (q *Queue) slice(ctx context.Context, g *going, places chan struct{}) (stan
 	defer over.Stop()
 	select {
 	case places <- struct{}{}:
-		q.begin(g, func() { <-places })
+		q.startJob(g, func() { <-places })
 	case <-over.C:
 		q.letGo(ctx, g)
 		return standing{}, nil
@@ -153,9 +153,9 @@ var errInterrupted = context.Canceled
 // more is the outcome of a drain's slice with another to follow.
 const more worker.Outcome = ""
 
-// goOn does a slice of a drain and returns the result. Its beginning is reported when the slice before was
+// doSlice does a slice of a drain and returns the result. Its beginning is reported when the slice before was
 // not one of the same drain.
-func (q *Queue) goOn(ctx context.Context, row *rivertype.JobRow, e event, do func(context.Context) error) event {
+func (q *Queue) doSlice(ctx context.Context, row *rivertype.JobRow, e event, do func(context.Context) error) event {
 	begun := begunAt(row)
 	if begun.IsZero() {
 		begun = q.cfg.Now()
@@ -213,7 +213,7 @@ func (q *Queue) drain(ctx context.Context, job *river.Job[drainArgs]) error {
 		return q.again(q.cfg.pace.drainAgain)
 	}
 	ctx = connector.WithFence(ctx, holds)
-	e := q.goOn(ctx, job.JobRow, event{account, worker.JobEvent{Job: worker.DrainName, Trigger: worker.TriggerSchedule}},
+	e := q.doSlice(ctx, job.JobRow, event{account, worker.JobEvent{Job: worker.DrainName, Trigger: worker.TriggerSchedule}},
 		func(ctx context.Context) (err error) {
 			if err = q.cfg.Drain(ctx, account); err == nil {
 				open, err = q.finish(ctx, job)

@@ -304,7 +304,7 @@ const (
 // at reads one customer and observes it. It returns the customer's externalData
 // too.
 func (l *looker) at(ctx context.Context, id string) (reading, map[string]string, error) {
-	c, seen, err := l.look(ctx, id, connector.CauseSweep, l.cause)
+	c, seen, err := l.read(ctx, id, connector.CauseSweep, l.cause)
 	l.progress(ctx)
 	switch {
 	case errors.Is(err, ErrNotYet):

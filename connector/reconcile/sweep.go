@@ -163,16 +163,16 @@ func holdDoubled(tx *state.Tx) (n int, err error) {
 // Check reads one customer and observes it. It reports false if the service reports it as nonexistent.
 func (r *Reconciler) Check(ctx context.Context, billingID string, cause connector.Cause, causeID string) (exists bool,
 	err error) {
-	c, _, err := r.look(ctx, billingID, cause, causeID)
+	c, _, err := r.read(ctx, billingID, cause, causeID)
 	return c != nil, err
 }
 
 // maxLooks is how often a customer is read when a list pass begins beside each of the reads.
 const maxLooks = 3
 
-// look reads one customer and observes it, again if a list pass started meanwhile. The customer is nil if the service
+// read reads one customer and observes it, again if a list pass started meanwhile. The customer is nil if the service
 // reports it as nonexistent. The error is ErrNotYet if the customer is too new to trust this.
-func (r *Reconciler) look(ctx context.Context, billingID string, cause connector.Cause,
+func (r *Reconciler) read(ctx context.Context, billingID string, cause connector.Cause,
 	causeID string) (c *connector.RemoteCustomer, seen Seen, err error) {
 	for range maxLooks {
 		if c, seen, err = r.lookOnce(ctx, billingID, cause, causeID); !seen.Overtaken && !errors.Is(err, state.ErrOvertaken) {
@@ -216,10 +216,10 @@ func noteMissing(tx *state.Tx, billingID string, ticket int64) error {
 	return Missing(tx, p, ticket)
 }
 
-// Look reads one customer, observes it, and returns it; nil if the service reports it as nonexistent. It fails with
+// Read reads one customer, observes it, and returns it; nil if the service reports it as nonexistent. It fails with
 // ErrNotYet if the customer is too new to trust this.
-func (r *Reconciler) Look(ctx context.Context, billingID string, cause connector.Cause,
+func (r *Reconciler) Read(ctx context.Context, billingID string, cause connector.Cause,
 	causeID string) (*connector.RemoteCustomer, error) {
-	c, _, err := r.look(ctx, billingID, cause, causeID)
+	c, _, err := r.read(ctx, billingID, cause, causeID)
 	return c, err
 }

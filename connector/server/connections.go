@@ -73,7 +73,7 @@ type connectionKey struct{}
 // request is answered.
 func keepConnection(ctx context.Context) {
 	if c, ok := ctx.Value(connectionKey{}).(*sharedConn); ok {
-		c.keep()
+		c.protect()
 	}
 }
 
@@ -170,19 +170,19 @@ func (c *sharedConn) wait() {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()
 	if !c.closed {
-		c.leave()
+		c.unprotect()
 		c.place = c.listener.holders[c.of].waiting.PushBack(c)
 	}
 }
 
-// keep protects the connection until it waits again.
-func (c *sharedConn) keep() {
+// protect protects the connection until it waits again.
+func (c *sharedConn) protect() {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()
-	c.leave()
+	c.unprotect()
 }
 
-func (c *sharedConn) leave() {
+func (c *sharedConn) unprotect() {
 	if c.place != nil {
 		c.listener.holders[c.of].waiting.Remove(c.place)
 		c.place = nil
@@ -202,7 +202,7 @@ func (c *sharedConn) release() {
 	if c.closed {
 		return
 	}
-	c.leave()
+	c.unprotect()
 	c.closed = true
 	l.open--
 	if h := l.holders[c.of]; h.open > 1 {

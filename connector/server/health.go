@@ -158,7 +158,7 @@ func (s *Server) inspectConditions(ctx context.Context, _ time.Time, ready *read
 	for _, d := range shown {
 		codes = append(codes, d.code)
 	}
-	found, err := health.Look(ctx, s.cfg.Ledger, s.cfg.Expected, codes...)
+	found, err := health.Present(ctx, s.cfg.Ledger, s.cfg.Expected, codes...)
 	for _, d := range shown {
 		holds := slices.ContainsFunc(found, func(c health.Condition) bool {
 			return c.Code == d.code && (d.subject == "" || c.Subject == d.subject)

@@ -58,8 +58,8 @@ func (r *Refusals) add(what refusal, more counted) {
 	r.new[what] = sum
 }
 
-// take returns the counts since its last call.
-func (r *Refusals) take() map[refusal]counted {
+// drain returns the counts since its last call.
+func (r *Refusals) drain() map[refusal]counted {
 	r.counting.Lock()
 	defer r.counting.Unlock()
 	taken := r.new
@@ -72,7 +72,7 @@ func (r *Refusals) take() map[refusal]counted {
 func (r *Refusals) Write(ctx context.Context, ledger *state.Ledger) error {
 	r.writing.Lock()
 	defer r.writing.Unlock()
-	taken := r.take()
+	taken := r.drain()
 	if len(taken) == 0 {
 		return nil
 	}

@@ -55,7 +55,7 @@ func (r *run) adopt(ctx context.Context, c state.Change) error {
 	if !carries {
 		return r.adoptBare(ctx, c, fetched)
 	}
-	seen, taken, err := r.take(ctx, c, fetched, ticket)
+	seen, taken, err := r.linkFetched(ctx, c, fetched, ticket)
 	if err != nil || !taken {
 		return err
 	}
@@ -81,9 +81,9 @@ func (r *run) adoptsAsShown(ctx context.Context, c state.Change, fetched connect
 	return as || err != nil, nil // an incomparable value cannot be merged; merge reports it
 }
 
-// take links a payer to a customer just read with its key, and reports whether it could. Otherwise it closes the
+// linkFetched links a payer to a customer just read with its key, and reports whether it could. Otherwise it closes the
 // change.
-func (r *run) take(ctx context.Context, c state.Change, fetched connector.RemoteCustomer,
+func (r *run) linkFetched(ctx context.Context, c state.Change, fetched connector.RemoteCustomer,
 	ticket int64) (seen reconcile.Seen, taken bool, err error) {
 	err = r.Ledger.Do(ctx, func(tx *state.Tx) error {
 		if holders, err := tx.KeyCount(c.Payer.Key); err != nil || holders > 1 {

@@ -61,9 +61,9 @@ func (a *answers[A]) close() {
 	<-a.over
 }
 
-// keep hands the answer to a create over to be stored with others. An answer with more than the customer and its key is
+// enqueueAnswer hands the answer to a create over to be stored with others. An answer with more than the customer and its key is
 // stored at once.
-func (w *walker) keep(ctx context.Context, sent state.Sent, made connector.RemoteCustomer) error {
+func (w *walker) enqueueAnswer(ctx context.Context, sent state.Sent, made connector.RemoteCustomer) error {
 	if made.Mandate != nil || connector.KeyIn(made.ExternalData, sent.Change.Payer.Key.Name) != sent.Change.Payer.Key {
 		return w.saveMade(ctx, sent.Change, sent.Attempt, made)
 	}
@@ -71,13 +71,13 @@ func (w *walker) keep(ctx context.Context, sent state.Sent, made connector.Remot
 	if err != nil {
 		return err
 	}
-	w.heard()
+	w.noteTaken()
 	w.creates.in <- a
 	return errKept
 }
 
-// heard notes that the service took a request.
-func (w *walker) heard() {
+// noteTaken notes that the service took a request.
+func (w *walker) noteTaken() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.silent, w.alike = 0, nil

@@ -194,7 +194,7 @@ func (r *run) reportLinked(ctx context.Context, d state.Decision, c state.Candid
 	case reason == connector.ReasonLeftWithMandate:
 		detail = removedDetail(c, f)
 	case m.Usability == protocol.Gone:
-		detail = gone(c) + ". Nothing was removed in the billing service."
+		detail = removedState(c) + ". Nothing was removed in the billing service."
 	case m.Usability == protocol.Unfit:
 		detail = m.problem
 	case reason == connector.ReasonForeignChange && f.Link.Answered == "": // not of the last update, which has its own finding

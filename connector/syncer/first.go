@@ -30,9 +30,9 @@ type firstPass struct {
 	done         chan error          // the result of storing; nil while nothing is being stored
 }
 
-// take decides on new records of a page. It returns the ids of the records it will store; the caller stores the others
+// decidePage decides on new records of a page. It returns the ids of the records it will store; the caller stores the others
 // for the plan.
-func (p *firstPass) take(ctx context.Context, first []state.Candidate) (map[string]bool, error) {
+func (p *firstPass) decidePage(ctx context.Context, first []state.Candidate) (map[string]bool, error) {
 	if p.found += len(first); len(first) == 0 || p.closed {
 		return nil, nil
 	}
@@ -111,8 +111,8 @@ func (p *firstPass) flush(ctx context.Context) error {
 	return p.wait()
 }
 
-// settle makes sure that the ledger holds every record that a page shows again.
-func (p *firstPass) settle(ctx context.Context, page []connector.Record) error {
+// storeRepeated makes sure that the ledger holds every record that a page shows again.
+func (p *firstPass) storeRepeated(ctx context.Context, page []connector.Record) error {
 	for _, c := range page {
 		if p.ids[c.SourceID] {
 			return p.flush(ctx)

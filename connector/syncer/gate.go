@@ -31,12 +31,12 @@ type gate struct {
 // alone marks the context of the change holding gate.trial.
 type alone struct{}
 
-func (r *run) way() state.UpdateFormat {
+func (r *run) updateFormat() state.UpdateFormat {
 	return state.UpdateFormat{Address: r.Account.Address, Spelling: r.Billing.UpdateWay()}
 }
 
 func (r *run) roundTrips(ctx context.Context) (state.Proof, error) {
-	return r.Ledger.RoundTrip(ctx, r.way())
+	return r.Ledger.RoundTrip(ctx, r.updateFormat())
 }
 
 // gated calls do for a change of an existing customer. It runs alone while the write format is unverified, and is
@@ -145,7 +145,7 @@ func (r *run) saveTrip(tx *state.Tx, t *state.Verification) error {
 		return err
 	}
 	r.cameBack()
-	return tx.SaveRoundTrip(r.way(), *t)
+	return tx.SaveRoundTrip(r.updateFormat(), *t)
 }
 
 // unmoved removes from a round trip the paths known to change with every update. A round trip with losses proves no
@@ -181,7 +181,7 @@ func (r *run) noteLost(ctx context.Context, c state.Change, before, after connec
 		if err := unmoved(tx, trip); err != nil || len(trip.Lost) == 0 {
 			return err
 		}
-		return tx.SaveRoundTrip(r.way(), *trip)
+		return tx.SaveRoundTrip(r.updateFormat(), *trip)
 	})
 }
 

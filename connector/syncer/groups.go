@@ -214,7 +214,7 @@ func (w *walker) sendCreate(ctx context.Context, f *frozen, body []byte) error {
 	if err != nil || made == nil {
 		return err
 	}
-	return w.keep(ctx, f.Sent, *made)
+	return w.enqueueAnswer(ctx, f.Sent, *made)
 }
 
 func (w *walker) sendLink(ctx context.Context, f *frozen) error {
@@ -225,7 +225,7 @@ func (w *walker) sendLink(ctx context.Context, f *frozen) error {
 	case err != nil || mandate == nil:
 		return err
 	}
-	w.heard()
+	w.noteTaken()
 	w.links.in <- w.Ledger.PrepareLink(f.Sent, *mandate)
 	return errKept
 }

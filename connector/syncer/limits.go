@@ -227,12 +227,12 @@ func (r *run) guard(ctx context.Context, plan state.Plan) (state.Plan, error) {
 			return errors.Join(tx.ApproveWithinLimits(plan.ID), tx.SetPlanState(plan.ID, state.PlanWaiting, waits))
 		})
 	}
-	return r.ask(ctx, plan, waits)
+	return r.askApproval(ctx, plan, waits)
 }
 
-// ask asks for approval of a plan above the limits. Without approval the plan waits. With approval, only the changes on
+// askApproval asks for approval of a plan above the limits. Without approval the plan waits. With approval, only the changes on
 // hold for other reasons wait.
-func (r *run) ask(ctx context.Context, plan state.Plan, waits string) (state.Plan, error) {
+func (r *run) askApproval(ctx context.Context, plan state.Plan, waits string) (state.Plan, error) {
 	if r.opts.Approve == nil {
 		return plan, r.setPlan(ctx, plan, state.PlanWaiting)
 	}

@@ -34,7 +34,7 @@ func (r *run) applyLink(ctx context.Context, c state.Change) error {
 		}
 		f.Look.Seq = math.MaxInt64 // it is read before anything is sent
 		if f.Mandate.Rest && protocol.Decide(f).Mandate.Do == protocol.Wait {
-			return r.rest(ctx, c, next)
+			return r.postponeLink(ctx, c, next)
 		}
 	}
 	err := r.lookAndRequest(ctx, c, known)
@@ -68,7 +68,7 @@ func (r *run) lookAndRequest(ctx context.Context, c state.Change, known bool) er
 	case step.Do == protocol.AskLink:
 		return r.requestLink(ctx, c)
 	case step.Do == protocol.Wait && f.Mandate.Rest:
-		return r.rest(ctx, c, next)
+		return r.postponeLink(ctx, c, next)
 	case f.Mandate.Status != "":
 		return r.closeKnown(ctx, c, f, c.Attempts > 0)
 	case step.Do == protocol.Nothing && c.State != connector.ChangePending: // its customer is not in order: planned again when it is
@@ -105,8 +105,8 @@ func (r *run) linkFacts(ctx context.Context, c state.Change, stored state.Stored
 	return f, next, err
 }
 
-// rest leaves an unanswered request alone until its pause is over, and reports this time.
-func (r *run) rest(ctx context.Context, c state.Change, next time.Time) error {
+// postponeLink leaves an unanswered request alone until its pause is over, and reports this time.
+func (r *run) postponeLink(ctx context.Context, c state.Change, next time.Time) error {
 	r.waitsUntil(next)
 	return r.reportMandate(ctx, c,
 		fmt.Sprintf("The request for a signing link got no answer. It is made again at %s.", next.UTC().Format(time.RFC3339)))

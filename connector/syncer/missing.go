@@ -51,7 +51,7 @@ func stillHolds(how string, c state.Candidate, f protocol.Facts) string {
 	case protocol.NotShown:
 		how = "The accounting system does not show the record any more"
 	case protocol.Gone:
-		how = gone(c)
+		how = removedState(c)
 	}
 	if f.Mandate.Status == connector.MandateCreated {
 		return how + ", and the payer can still sign: a mandate waits for its signature. Nothing was cancelled."
@@ -60,8 +60,8 @@ func stillHolds(how string, c state.Candidate, f protocol.Facts) string {
 		f.Mandate.Status.Label())
 }
 
-// gone describes the state of a record no longer active.
-func gone(c state.Candidate) string {
+// removedState describes the state of a record no longer active.
+func removedState(c state.Candidate) string {
 	switch {
 	case c.Forgotten != state.ForgottenNot:
 		return "The payer was forgotten"

@@ -107,7 +107,7 @@ func (s *Syncer) requestLink(ctx context.Context, p state.Payer, by Operator) (c
 				by.Name,
 		})
 		return err
-	}), s.lookAgain(ctx, p, err, connector.CauseLink))
+	}), s.rereadCustomer(ctx, p, err, connector.CauseLink))
 }
 
 // refuseLink notes a refused link request for an open mandate, if the answer is about this customer.
@@ -162,7 +162,7 @@ func (s *Syncer) CancelMandate(ctx context.Context, billing Canceller, p state.P
 		return err
 	}
 	if err := billing.CancelMandate(ctx, p.MandateID, by.Reason); err != nil {
-		return s.lookAgain(ctx, p, err, connector.CauseCancel)
+		return s.rereadCustomer(ctx, p, err, connector.CauseCancel)
 	}
 	_, err := s.Reconciler.Check(ctx, p.BillingID, connector.CauseCancel, "operator "+by.Name)
 	return err
@@ -195,15 +195,15 @@ func (s *Syncer) ReinstateMandate(ctx context.Context, billing Canceller, p stat
 		return err
 	}
 	if err := billing.ReinstateMandate(ctx, p.MandateID, by.Reason); err != nil {
-		return s.lookAgain(ctx, p, err, connector.CauseSweep)
+		return s.rereadCustomer(ctx, p, err, connector.CauseSweep)
 	}
 	_, err = s.Reconciler.Check(ctx, p.BillingID, connector.CauseSweep, "operator "+by.Name)
 	return err
 }
 
-// lookAgain reads the customer after a call with an unknown outcome, so the ledger shows its effect. It always returns
+// rereadCustomer reads the customer after a call with an unknown outcome, so the ledger shows its effect. It always returns
 // the error of the call.
-func (s *Syncer) lookAgain(ctx context.Context, p state.Payer, err error, cause connector.Cause) error {
+func (s *Syncer) rereadCustomer(ctx context.Context, p state.Payer, err error, cause connector.Cause) error {
 	if err == nil || connector.FaultOf(err) != connector.FaultUnknown {
 		return err
 	}

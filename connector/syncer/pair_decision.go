@@ -36,7 +36,7 @@ func (r *run) confirmBare(ctx context.Context, c state.Change, before connector.
 		}
 		return errors.Join(err, r.holdAccepted(ctx, c, connector.ReasonForeignChange))
 	}
-	if _, taken, err := r.take(context.WithoutCancel(ctx), c, after, ticket); err != nil || !taken {
+	if _, taken, err := r.linkFetched(context.WithoutCancel(ctx), c, after, ticket); err != nil || !taken {
 		return err
 	}
 	c.Payer.Seen = true

@@ -217,14 +217,14 @@ func (r *run) savePage(ctx context.Context, records []connector.Record) error {
 		records = slices.DeleteFunc(slices.Clone(records),
 			func(c connector.Record) bool { return barred[c.SourceID] != state.ForgottenNot })
 	}
-	if err := r.first.settle(ctx, records); err != nil {
+	if err := r.first.storeRepeated(ctx, records); err != nil {
 		return err
 	}
 	news, err := r.Ledger.PageChanges(ctx, r.conn.Name, r.conn.Mapping.Version(), records, barred)
 	if err != nil {
 		return err
 	}
-	taken, err := r.first.take(ctx, news.First)
+	taken, err := r.first.decidePage(ctx, news.First)
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func (r *run) decideUnlink(ctx context.Context, d state.Decision, p state.Payer,
 // unlink reads a customer wrongly linked, sends the planned reversal, and unlinks the two once a read shows it
 // complete.
 func (r *run) unlink(ctx context.Context, c state.Change) error {
-	fetched, missing, err := r.lookAt(ctx, c)
+	fetched, missing, err := r.observeOrMissing(ctx, c)
 	if err != nil || fetched == nil && !missing {
 		return err
 	}
@@ -87,8 +87,8 @@ func (r *run) unlink(ctx context.Context, c state.Change) error {
 	return r.sendRelease(ctx, c, f, *fetched, released.Body)
 }
 
-// lookAt is observe for a customer possibly deleted; its absence causes no error.
-func (r *run) lookAt(ctx context.Context, c state.Change) (fetched *connector.RemoteCustomer, missing bool, err error) {
+// observeOrMissing is observe for a customer possibly deleted; its absence causes no error.
+func (r *run) observeOrMissing(ctx context.Context, c state.Change) (fetched *connector.RemoteCustomer, missing bool, err error) {
 	got, ticket, err := r.fetch(ctx, c.Payer.BillingID)
 	if missing = connector.FaultOf(err) == connector.FaultNotFound; err != nil && !missing {
 		return nil, false, err
@@ -140,7 +140,7 @@ func (r *run) sendRelease(ctx context.Context, c state.Change, f protocol.Facts,
 		}
 		return r.requestFailed(ctx, c, err)
 	}
-	after, missing, err := r.lookAt(connector.WithDrain(ctx, context.WithoutCancel(ctx)), c)
+	after, missing, err := r.observeOrMissing(connector.WithDrain(ctx, context.WithoutCancel(ctx)), c)
 	switch {
 	case err != nil || after == nil && !missing:
 		return errors.Join(err, r.leaveUnknown(ctx, c, ""))

@@ -53,10 +53,10 @@ func (r *Run) Do(ctx context.Context) (Result, error) {
 func (r *Run) run(ctx context.Context) error {
 	end := r.stale(ctx)
 	if end == nil {
-		end = r.settle(ctx)
+		end = r.resolveUnfinished(ctx)
 	}
 	if end == nil {
-		end = r.look(ctx)
+		end = r.readUnknown(ctx)
 	}
 	due, fresh, err := r.due(ctx)
 	if err != nil {
@@ -140,8 +140,8 @@ func (r *Run) stale(ctx context.Context) error {
 	return err
 }
 
-// settle finds the outcomes of unfinished writes.
-func (r *Run) settle(ctx context.Context) error {
+// resolveUnfinished finds the outcomes of unfinished writes.
+func (r *Run) resolveUnfinished(ctx context.Context) error {
 	items, err := r.those(ctx, Unclear)
 	if err != nil {
 		return err
@@ -186,8 +186,8 @@ func (r *Run) settleOne(ctx context.Context, i Item) error {
 	return r.yield(ctx, i, field, now, "")
 }
 
-// look reads the fields of unknown content, and stores it. It writes to no field.
-func (r *Run) look(ctx context.Context) error {
+// readUnknown reads the fields of unknown content, and stores it. It writes to no field.
+func (r *Run) readUnknown(ctx context.Context) error {
 	items, err := r.those(ctx, Look)
 	if err != nil {
 		return err
@@ -197,15 +197,15 @@ func (r *Run) look(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := connector.Each(some, func(i Item) error { return r.lookAt(ctx, i, held) }); err != nil {
+		if err := connector.Each(some, func(i Item) error { return r.saveValue(ctx, i, held) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// lookAt stores a field's value.
-func (r *Run) lookAt(ctx context.Context, i Item, held map[string]connector.WrittenField) error {
+// saveValue stores a field's value.
+func (r *Run) saveValue(ctx context.Context, i Item, held map[string]connector.WrittenField) error {
 	found, there := held[i.SourceID]
 	if why := closed(found, there); why != "" {
 		return r.refuse(ctx, i, why)
@@ -215,7 +215,7 @@ func (r *Run) lookAt(ctx context.Context, i Item, held map[string]connector.Writ
 		return err
 	}
 	r.breaker.Note(state.MessageSent)
-	says, ours := r.said(i, field, found.Value)
+	says, ours := r.statusOf(i, field, found.Value)
 	switch {
 	case ours && field.Earlier == nil && !i.Taken && says != i.To:
 		return r.yield(ctx, i, field, found.Value,
@@ -233,8 +233,8 @@ func (r *Run) lookAt(ctx context.Context, i Item, held map[string]connector.Writ
 	return r.note(ctx, func(tx *state.Tx) error { return tx.FieldSays(i.RecordID, r.SetupHash(), says, field) })
 }
 
-// said returns the standing meant by a value of the field, and whether we write such a value there.
-func (r *Run) said(i Item, field state.WritebackField, value string) (connector.FieldStatus, bool) {
+// statusOf returns the standing meant by a value of the field, and whether we write such a value there.
+func (r *Run) statusOf(i Item, field state.WritebackField, value string) (connector.FieldStatus, bool) {
 	if field.Holds != nil && value == *field.Holds {
 		return i.Applied, true
 	}
@@ -289,7 +289,7 @@ func (r *Run) write(ctx context.Context, i Item, held map[string]connector.Writt
 	}
 	if held != nil {
 		found, there := held[i.SourceID]
-		m := r.meet(i, field, found, there)
+		m := r.effectOn(i, field, found, there)
 		switch field = m.field; {
 		case m.refused != "":
 			return r.refuse(ctx, i, m.refused)

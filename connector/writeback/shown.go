@@ -35,7 +35,7 @@ func (c Target) Show(ctx context.Context, ledger *state.Ledger, items []Item) ([
 		if i.Doing != Due && i.Doing != Waits && i.Doing != Later {
 			continue
 		}
-		switch m := c.meet(i, field, found, there); {
+		switch m := c.effectOn(i, field, found, there); {
 		case m.refused != "":
 			out[n].Why = m.refused
 		case m.theirs:
@@ -72,8 +72,8 @@ type meeting struct {
 	theirs  bool                 // somebody else changed the field
 }
 
-// meet decides what a write does with the field's present value.
-func (c Target) meet(i Item, field state.WritebackField, found connector.WrittenField, there bool) meeting {
+// effectOn decides what a write does with the field's present value.
+func (c Target) effectOn(i Item, field state.WritebackField, found connector.WrittenField, there bool) meeting {
 	if why := closed(found, there); why != "" {
 		return meeting{refused: why}
 	}

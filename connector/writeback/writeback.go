@@ -308,9 +308,9 @@ func Approve(ctx context.Context, ledger *state.Ledger, c Target, batch, actor, 
 	return len(a.Writes), ledger.Do(ctx, func(tx *state.Tx) error { return tx.ApproveWriteback(a, actor) })
 }
 
-// Take gives the field of a record back to write-back, on a person's word: what somebody else
+// TakeField gives the field of a record back to write-back, on a person's word: what somebody else
 // wrote there, or the system refused, no longer counts. It reports false for nothing to take.
-func Take(ctx context.Context, ledger *state.Ledger, c Target, sourceID, actor, reason string) (took bool,
+func TakeField(ctx context.Context, ledger *state.Ledger, c Target, sourceID, actor, reason string) (took bool,
 	err error) {
 	id := state.RecordID{Connection: c.Name, SourceID: sourceID}
 	err = ledger.Do(ctx, func(tx *state.Tx) error {

@@ -109,14 +109,14 @@ func TestSomebodyElsesNewerValueStays(t *testing.T) {
 		t.Errorf("the fields hold %v", d.books.field)
 	}
 	d.expect("what a colleague changed", map[string]writeback.Doing{"C0000": writeback.Theirs})
-	if took, err := writeback.Take(t.Context(), d.ledger, d.connection(), "C0000", "ada", "it was a slip"); !took ||
+	if took, err := writeback.TakeField(t.Context(), d.ledger, d.connection(), "C0000", "ada", "it was a slip"); !took ||
 		err != nil {
 		t.Errorf("taken %v, %v", took, err)
 	}
 	if r := d.run(); r.Written != 1 || d.books.field["C0000"] != "dd active" {
 		t.Errorf("when it was taken: %+v, %q", r, d.books.field["C0000"])
 	}
-	if took, err := writeback.Take(t.Context(), d.ledger, d.connection(), "C0001", "ada", ""); err != nil || took &&
+	if took, err := writeback.TakeField(t.Context(), d.ledger, d.connection(), "C0001", "ada", ""); err != nil || took &&
 		d.books.field["C0001"] == "" {
 		t.Errorf("taken %v, %v", took, err)
 	}
@@ -328,7 +328,7 @@ func TestAFieldDoesNotSayActiveBehindTheEndOfAMandate(t *testing.T) {
 	}
 	take := func(d *desk, id string) {
 		d.t.Helper()
-		if took, err := writeback.Take(d.t.Context(), d.ledger, d.connection(), id, "ada", "it is ours"); !took ||
+		if took, err := writeback.TakeField(d.t.Context(), d.ledger, d.connection(), id, "ada", "it is ours"); !took ||
 			err != nil {
 			d.t.Errorf("taken %v, %v", took, err)
 		}

@@ -114,7 +114,7 @@ func (l *listing) sheet(ctx context.Context, a answer) (sheet accounting.Sheet, 
 		err = l.ascends(sheet.Records)
 	}
 	if err == nil && !sheet.Last && l.source.profile.after != nil {
-		err = l.behind(a.rows)
+		err = l.noteNextKey(a.rows)
 	}
 	l.vars["offset"] = l.vars["offset"].(int) + len(a.rows)
 	if err != nil {
@@ -162,8 +162,8 @@ func (l *listing) count(a answer) error {
 	return nil
 }
 
-// behind notes the key of the last record: the next page goes on behind it.
-func (l *listing) behind(rows []json.RawMessage) error {
+// noteNextKey notes the key of the last record: the next page goes on behind it.
+func (l *listing) noteNextKey(rows []json.RawMessage) error {
 	if len(rows) == 0 {
 		return errors.New("it is an empty page, and not the last")
 	}

@@ -84,8 +84,8 @@ func parseTime(text string) time.Time {
 	return accounting.EditTime(t)
 }
 
-// gone returns the record of a deleted customer.
-func gone(id string) connector.Record {
+// deletedRecord returns the record of a deleted customer.
+func deletedRecord(id string) connector.Record {
 	data, _ := json.Marshal(map[string]string{"Id": id}) // texts can always be written
 	return connector.Record{SourceID: id, State: connector.RecordDeleted, Data: data, Origin: origin(id)}
 }

@@ -131,7 +131,7 @@ func (s *Source) one(ctx context.Context, id string) (connector.Record, error) {
 	a, err := s.get(ctx, ask{op: "read one customer", path: "customer/" + url.PathEscape(id)})
 	switch {
 	case errors.Is(err, errGone):
-		return gone(id), nil
+		return deletedRecord(id), nil
 	case err != nil:
 		return connector.Record{}, err
 	}
@@ -143,7 +143,7 @@ func (s *Source) one(ctx context.Context, id string) (connector.Record, error) {
 	case r.SourceID != id:
 		return connector.Record{}, a.unusable("it is not the customer that was asked for")
 	case h.tombstone():
-		return gone(id), nil
+		return deletedRecord(id), nil
 	case h.Sparse:
 		return spoilt(id, "QuickBooks gave only a part of the customer, so it cannot be told which fields are empty."), nil
 	}

@@ -110,7 +110,7 @@ func TestTablesThatCannotBeReadSayWhy(t *testing.T) {
 			}
 			query, err := sqltable.Select(t.Context(), c, got["customers"], nil)
 			c.Query = query
-			sample, lookErr := sqltable.Look(t.Context(), c)
+			sample, lookErr := sqltable.ReadSample(t.Context(), c)
 			if err != nil || lookErr != nil || len(sample.Rows) != 1 || strings.Join(sample.Columns, " ") != "id name" {
 				t.Errorf("%s gives %+v, errors %v, %v", query, sample, err, lookErr)
 			}
@@ -164,7 +164,7 @@ func TestSelectReadsNumbersAndFlagsAsTexts(t *testing.T) {
 			t.Errorf("the query is %s", query)
 		}
 		c.Query = query
-		got, err := sqltable.Look(t.Context(), c)
+		got, err := sqltable.ReadSample(t.Context(), c)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -85,8 +85,8 @@ func (s *Source) asText(c column) string {
 	return name
 }
 
-// Look reads the first rows of the configured query, in a read-only transaction.
-func Look(ctx context.Context, c Config) (*Sample, error) {
+// ReadSample reads the first rows of the configured query, in a read-only transaction.
+func ReadSample(ctx context.Context, c Config) (*Sample, error) {
 	s, err := anySource(c)
 	if err != nil {
 		return nil, err

@@ -52,21 +52,21 @@ func (c *client) call(ctx context.Context, method string, result any, params ...
 	if err != nil {
 		return err
 	}
-	err = c.ask(ctx, session, method, result, params)
+	err = c.request(ctx, session, method, result, params)
 	if !errors.Is(err, errSession) {
 		return err
 	}
 	if session, err = c.login(ctx, session); err != nil {
 		return err
 	}
-	err = c.ask(ctx, session, method, result, params)
+	err = c.request(ctx, session, method, result, params)
 	if errors.Is(err, errSession) {
 		return &accounting.Disconnected{Reason: "it logs payersync in and then refuses the session", Err: err}
 	}
 	return err
 }
 
-func (c *client) ask(ctx context.Context, session, method string, result any, params []any) error {
+func (c *client) request(ctx context.Context, session, method string, result any, params []any) error {
 	got, err := c.post(ctx, request{url: c.path, session: session, method: method, params: params,
 		repeat: transport.Always})
 	if err != nil {

@@ -74,9 +74,9 @@ func (l *Listing[T]) End() error {
 	case l.any:
 		l.writeTable(l.rows)
 	case l.Empty != "":
-		l.console.Say("%s", l.Empty)
+		l.console.Print("%s", l.Empty)
 	default:
-		l.console.Say("There is nothing to list.")
+		l.console.Print("There is nothing to list.")
 	}
 	return nil
 }

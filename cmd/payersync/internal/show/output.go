@@ -309,7 +309,7 @@ func (c *Console) Below(indent int, text string) {
 // Rows prints the rows of a list, or says there are none.
 func (c *Console) Rows(header []string, rows [][]string) {
 	if len(rows) == 0 {
-		c.Say("There is nothing to list.")
+		c.Print("There is nothing to list.")
 		return
 	}
 	Table(c.Out, header, rows)

@@ -203,8 +203,8 @@ const mostSaid = 100
 // item matches the beginning of a line below another one.
 var item = regexp.MustCompile(`^ *(- )?`)
 
-// Say prints a line of narration. On a terminal a long line wraps.
-func (c *Console) Say(format string, args ...any) {
+// Print prints a line of narration. On a terminal a long line wraps.
+func (c *Console) Print(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	if c.said = append(c.said, line+"\n"); len(c.said) > mostSaid {
 		c.said = c.said[1:]
@@ -223,9 +223,9 @@ func (c *Console) Asks(ctx context.Context, format string, args ...any) (bool, e
 // Chooses asks for one of several options, and returns its number, counted from 0. A blank line is the first.
 // The error says why there is no answer.
 func (c *Console) Chooses(ctx context.Context, question string, options ...string) (int, error) {
-	c.Say("\n%s", hung(c.ErrOut, "", Visible(question)))
+	c.Print("\n%s", hung(c.ErrOut, "", Visible(question)))
 	for i, o := range options {
-		c.Say("%s", hung(c.ErrOut, fmt.Sprintf("  %d  ", i+1), Visible(o)))
+		c.Print("%s", hung(c.ErrOut, fmt.Sprintf("  %d  ", i+1), Visible(o)))
 	}
 	for {
 		answer, err := c.Fills(ctx, fmt.Sprintf("Which one, 1 to %d?", len(options)), "1")
@@ -235,7 +235,7 @@ func (c *Console) Chooses(ctx context.Context, question string, options ...strin
 		if n, err := strconv.Atoi(answer); err == nil && n >= 1 && n <= len(options) {
 			return n - 1, nil
 		}
-		c.Say("%q is none of them.", Visible(answer))
+		c.Print("%q is none of them.", Visible(answer))
 	}
 }
 
@@ -285,7 +285,7 @@ func (c *Console) Hides(ctx context.Context, question string) (string, error) {
 		}
 		return string(typed) + "\n"
 	})
-	c.Say("")
+	c.Print("")
 	return strings.TrimSuffix(answer, "\n"), err
 }
 

@@ -21,7 +21,7 @@ func TestNothingIsDrawnWhileSomethingIsAsked(t *testing.T) {
 		p := NewProgress(c.ErrOut, time.Now)
 		p.Show(syncer.Progress{Stage: "plan", Done: 39})
 		time.Sleep(1050 * time.Millisecond) // between two turns of the spinner
-		c.Say("Plan 1: 34 to create.")
+		c.Print("Plan 1: 34 to create.")
 		answer := make(chan bool)
 		go func() {
 			yes, err := c.Asks(t.Context(), "Send it?")
@@ -136,7 +136,7 @@ func TestWhatIsSaidIsBrokenBetweenItsWordsOnATerminalAlone(t *testing.T) {
 	} {
 		var shown bytes.Buffer
 		c := &Console{ErrOut: &Screen{w: &shown, terminal: terminal}}
-		c.Say("%s", step)
+		c.Print("%s", step)
 		if got := shown.String(); got != want {
 			t.Errorf("terminal %v: %q, want %q", terminal, got, want)
 		}
