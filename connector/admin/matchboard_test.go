@@ -69,7 +69,7 @@ func TestAShortListOfMatchesIsThatOfTheMoment(t *testing.T) {
 		rows := 3
 		for commits := range int64(5) {
 			now, err := board.latest(t.Context(), commits, func(context.Context) (Waiting, error) {
-				time.Sleep(100 * time.Millisecond)
+				time.Sleep(50 * time.Millisecond)
 				return Waiting{Rows: make([]Likeness, rows)}, nil
 			})
 			if err != nil || len(now.Rows) != rows {
