@@ -73,11 +73,11 @@ var arrows = []arrow{
 	{"mapping", "connector mapping/strict", ""},
 	{"mapping/propose", "connector mapping", "connector/accounting/csvfile"},
 	{"mapping/strict", "connector", ""},
-	{"state", "connector connector/protocol state/files state/internal/elsewhere", "state/internal/dbtest"},
+	{"state", "connector connector/protocol state/files state/internal/testdsn", "state/internal/dbtest"},
 	{"state/backups", "connector state state/files", "state/statetest"},
 	{"state/files", "", ""},
-	{"state/internal/dbtest", "state/internal/elsewhere", ""}, // in tests alone
-	{"state/internal/elsewhere", "", ""},
+	{"state/internal/dbtest", "state/internal/testdsn", ""}, // in tests alone
+	{"state/internal/testdsn", "", ""},
 	{"state/statetest", "connector state state/internal/dbtest", ""},
 	{"internal/longtest", "", ""},
 	{"internal/browsertest", "", ""},

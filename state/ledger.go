@@ -26,7 +26,7 @@ import (
 
 	"payersync/connector"
 	"payersync/state/files"
-	"payersync/state/internal/elsewhere"
+	"payersync/state/internal/testdsn"
 )
 
 // Options names the place of a ledger.
@@ -231,10 +231,10 @@ func serverOf(ctx context.Context, opts Options, account int64) (engine, error) 
 		}
 		return &postgres{server: s, account: account, name: opts.Account, brief: opts.Brief}, nil
 	}
-	if elsewhere.DSN == nil || opts.inFile {
+	if testdsn.DSN == nil || opts.inFile {
 		return nil, nil
 	}
-	dsn, err := elsewhere.DSN(opts.Path)
+	dsn, err := testdsn.DSN(opts.Path)
 	if err != nil || dsn == "" {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"payersync/state/internal/elsewhere"
+	"payersync/state/internal/testdsn"
 )
 
 // ErrMissing means that PostgreSQL is not installed.
@@ -28,7 +28,7 @@ var engine = flag.String("engine", "sqlite", "the database below the ledgers of 
 const lasting = " pool_max_conn_lifetime=87600h pool_max_conn_idle_time=87600h pool_health_check_period=24h"
 
 func init() {
-	elsewhere.DSN = func(path string) (string, error) {
+	testdsn.DSN = func(path string) (string, error) {
 		dsn, err := DSN(path)
 		if err != nil || dsn == "" {
 			return "", err

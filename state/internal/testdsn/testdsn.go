@@ -1,6 +1,6 @@
-// Package elsewhere lets tests keep the rows of a ledger elsewhere than in its file. The product
+// Package testdsn lets tests keep the rows of a ledger in a database and not in its file. The product
 // sets nothing of it.
-package elsewhere
+package testdsn
 
 // DSN returns the address of the PostgreSQL database of the ledger at path, or "" for the file
 // itself. nil means that every ledger is its file.
