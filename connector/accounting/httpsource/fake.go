@@ -74,7 +74,7 @@ func (p *Profile) compileFake(c *compiling) {
 	at, f := strict.Path{"fake"}, p.file.Fake
 	set, _, _, _, _, _ := p.names()
 	page := set.with(types.Map{"rows": types.Any, "page": types.Int, "pages": types.Int, "total": types.Int,
-		"size": types.Int, "next": types.Any, "found": types.Int})
+		"size": types.Int, "next": types.Any, "cursor": types.Any, "found": types.Int})
 	record := set.with(types.Map{"id": types.String, "number": types.Int, "name": types.String, "state": types.String,
 		"survivor": types.Any, "updated": types.Any, "value": types.String})
 	p.fakeAnswer, p.fakeTenant = c.holes(at.Key("answer"), f.Answer, page), c.holes(at.Key("tenant"), f.Tenant, set)
@@ -113,7 +113,7 @@ type key struct {
 }
 
 // Marks that stand for the texts of a request while the model learns their places.
-const markSince, markAfter, markTenant = "@since@", "@after@", "@tenant@"
+const markSince, markAfter, markCursor = "@since@", "@after@", "@cursor@"
 
 // learned is the size of the pages from which the model learns the places of variables: a number that grows by it
 // from page to page is an offset.
@@ -121,19 +121,21 @@ const learned = 10
 
 // learn finds out where the variables stand in a request for the list, by writing it several times.
 func (f *Fake) learn() error {
-	first, err := f.flat(0, learned, nil, nil)
+	first, err := f.flat(map[string]any{})
 	if err != nil {
 		return err
 	}
 	f.keys = map[string]key{}
 	f.expected = first
 	for name, with := range map[string]struct {
-		page, size   int
-		since, after any
-		mark         string
-	}{"page": {1, learned, nil, nil, ""}, "size": {0, learned + 1, nil, nil, strconv.Itoa(learned + 1)},
-		"since": {0, learned, markSince, nil, markSince}, "after": {0, learned, nil, markAfter, markAfter}} {
-		other, err := f.flat(with.page, with.size, with.since, with.after)
+		vars map[string]any
+		mark string
+	}{"page": {map[string]any{"page": 1, "offset": learned}, ""},
+		"size":   {map[string]any{"size": learned + 1}, strconv.Itoa(learned + 1)},
+		"since":  {map[string]any{"since": markSince, "full": false}, markSince},
+		"after":  {map[string]any{"after": markAfter}, markAfter},
+		"cursor": {map[string]any{"cursor": markCursor}, markCursor}} {
+		other, err := f.flat(with.vars)
 		if err != nil {
 			return err
 		}
@@ -167,11 +169,11 @@ func placeOf(first, other, mark string) (key, bool) {
 	return key{at0: a, step: b - a}, err1 == nil && err2 == nil
 }
 
-// flat writes a request for the list and returns its parts by name.
-func (f *Fake) flat(page, size int, since, after any) (map[string]string, error) {
+// flat writes a request for the first page of a full read, but with other variables, and returns its parts by name.
+func (f *Fake) flat(vars map[string]any) (map[string]string, error) {
 	env := f.source.request(f.tenant(), time.Time{})
-	env["page"], env["offset"], env["size"], env["since"], env["after"], env["full"] = page, page*learned, size, since, after,
-		since == nil
+	env["size"] = learned
+	maps.Copy(env, vars)
 	req, err := f.source.build(connector.WithOperation(context.Background(), opList), f.profile.list, env)
 	if err != nil {
 		return nil, err

@@ -144,6 +144,13 @@ func (f *Fake) place(got map[string]string) (at int, since time.Time, err error)
 		id, _ := strconv.Atoi(words)
 		return f.behind(list, id, since), since, nil
 	}
+	if words, ok := f.word(got, "cursor"); ok {
+		at, err = strconv.Atoi(strings.TrimPrefix(words, cursorBegin))
+		if f.profile.walk == Keyset { // at is an id
+			at = f.behind(list, at, since)
+		}
+		return at, since, err
+	}
 	k, ok := f.keys["page"]
 	if !ok || k.step == 0 {
 		return 0, since, nil
@@ -227,9 +234,10 @@ func (f *Fake) page(got map[string]string, header http.Header) (int, []byte, err
 	}
 	env["rows"], env["total"], env["found"], env["size"], env["page"], env["pages"] = list, len(found), len(rows), size,
 		at/size, (len(found)+size-1)/size
-	env["next"] = nil
+	env["next"], env["cursor"] = nil, nil
 	if from+len(rows) < len(found) {
 		env["next"] = f.link(got, rows[len(rows)-1], from+len(rows), since)
+		env["cursor"] = f.cursor(rows[len(rows)-1], from+len(rows))
 	}
 	headers, err := filled(f.profile.fakeHeaders, env)
 	if err != nil {
@@ -246,6 +254,17 @@ func (f *Fake) page(got map[string]string, header http.Header) (int, []byte, err
 	}
 	body, err := json.Marshal(v)
 	return http.StatusOK, body, err
+}
+
+// cursorBegin begins the model's cursors, so that nothing mistakes them for numbers of pages.
+const cursorBegin = "from-"
+
+// cursor is the cursor of the next page.
+func (f *Fake) cursor(last *customer, at int) string {
+	if f.profile.walk == Keyset {
+		return cursorBegin + strconv.Itoa(last.number)
+	}
+	return cursorBegin + strconv.Itoa(at)
 }
 
 // link is the address of the next page.

@@ -95,7 +95,7 @@ func (f *Fake) children(name string, page int) any {
 	env := copyOf(f.source.set)
 	env["rows"], env["total"], env["found"], env["size"], env["page"] = rows, len(f.customers), len(rows), f.source.size,
 		page
-	env["pages"], env["next"] = (len(f.customers)+f.source.size-1)/f.source.size, nil
+	env["pages"], env["next"], env["cursor"] = (len(f.customers)+f.source.size-1)/f.source.size, nil, nil
 	answer, err := filled(f.profile.fakeAnswer, env)
 	if err != nil {
 		return nil

@@ -38,7 +38,7 @@ const opList = "read customers"
 func (l *listing) fetch(ctx context.Context, n int) (accounting.Sheet, error) {
 	s, p := l.source, l.source.profile
 	if n == 0 {
-		l.next, l.last, l.short, l.vars["after"], l.vars["offset"] = "", "", false, nil, 0
+		l.next, l.last, l.short, l.vars["after"], l.vars["cursor"], l.vars["offset"] = "", "", false, nil, nil, 0
 	}
 	if l.short {
 		return accounting.Sheet{},
@@ -127,7 +127,7 @@ func (l *listing) sheet(ctx context.Context, a answer) (sheet accounting.Sheet, 
 	return sheet, nil
 }
 
-// lead notes the address of the next page and says whether there is none.
+// lead notes the address or the cursor of the next page and says whether there is none.
 func (l *listing) lead(a answer) (last bool, err error) {
 	p := l.source.profile
 	if p.next != nil {
@@ -140,10 +140,38 @@ func (l *listing) lead(a answer) (last bool, err error) {
 			return false, errors.New("the address of the next page is no text")
 		}
 	}
-	if p.last != nil {
-		return p.last.is(a.env)
+	ends := p.next == nil || l.next == ""
+	if p.cursor != nil {
+		if ends, err = l.noteCursor(a); err != nil {
+			return false, err
+		}
 	}
-	return l.next == "", nil
+	if p.last == nil {
+		return ends, nil
+	}
+	if last, err = p.last.is(a.env); err == nil && !last && p.cursor != nil && ends {
+		err = errors.New("it gives no cursor, and is not the last page")
+	}
+	return last, err
+}
+
+// noteCursor notes the cursor of the next page and says whether there is none.
+func (l *listing) noteCursor(a answer) (ends bool, err error) {
+	v, err := l.source.profile.cursor.run(a.env)
+	if err != nil {
+		return false, err
+	}
+	words := wordsOf(v)
+	switch {
+	case words == "" && v != nil && v != "":
+		return false, errors.New("the cursor of the next page is no text")
+	case words == "":
+		v = nil
+	case words == wordsOf(l.vars["cursor"]):
+		return false, errors.New("the cursor of the next page is its own")
+	}
+	l.vars["cursor"] = v
+	return words == "", nil
 }
 
 func (l *listing) count(a answer) error {

@@ -32,6 +32,7 @@ type Profile struct {
 	tenantWhere              *rule
 	tenantID, tenantName     *rule
 	last, next, after        *rule
+	cursor                   *rule
 	total, empty             *rule
 	refuse, problems         []*rule
 	errors, states           []*rule
@@ -162,7 +163,7 @@ func (p *Profile) names() (set, request, answer, failure, record, row names) {
 	}
 	set = names{vars: types.Map{"set": settings}}
 	request = set.with(types.Map{"full": types.Bool, "since": types.Any, "page": types.Int, "offset": types.Int,
-		"size": types.Int, "after": types.Any, "tenant": types.String, "fields": types.TypeOf([]any{})})
+		"size": types.Int, "after": types.Any, "cursor": types.Any, "tenant": types.String, "fields": types.TypeOf([]any{})})
 	said := types.Map{"status": types.Int, "body": types.Any, "header": types.TypeOf(func(string) string { return "" }),
 		"link": types.TypeOf(func(string) string { return "" })}
 	answer = request.with(said).with(types.Map{"rows": types.Int})
@@ -220,6 +221,7 @@ func (p *Profile) compile(c *compiling) {
 	list := func(key string, e expression, flag bool) *rule { return c.rule(top("list", key), e, answer, flag) }
 	p.last, p.next, p.total, p.empty = list("last", f.List.Last, true), list("next", f.List.Next, false),
 		list("total", f.List.Total, false), list("empty", f.List.Empty, true)
+	p.cursor = list("cursor", f.List.Cursor, false)
 	p.after = c.rule(top("list", "after"), f.List.After, record, false)
 	for i, r := range f.List.Refuse {
 		p.refuse = append(p.refuse, c.rule(top("list", "refuse").Index(i).Key("when"), r.When, answer, true))
@@ -406,21 +408,26 @@ func (p *Profile) derive(c *compiling) {
 	bad := func(at strict.Path, format string, args ...any) { c.report(c.doc.Problem(at, format, args...)) }
 	ordered := f.Model.Unique && strings.TrimSpace(string(f.Record.ID)) == f.Model.Order
 	byPage, byKey := p.list.reads("page") || p.list.reads("offset"), p.list.reads("after")
+	byCursor := p.list.reads("cursor")
 	p.walk, p.wholeOnly = Counted, !p.list.reads("since")
 	switch {
 	case byPage && f.Model.Paging == "keyset":
 		bad(strict.Path{"model", "paging"}, "the list asks for pages by their number, so model.paging is offset")
 	case byKey != (p.after != nil):
 		bad(list.Key("after"), "list.after gives the key of the next page, and the request reads it as after; it needs both")
+	case byCursor != (p.cursor != nil):
+		bad(list.Key("cursor"), "list.cursor gives the cursor of the next page, and the request reads it as cursor; it needs both")
+	case byCursor && (byPage || byKey || p.next != nil):
+		bad(list.Key("cursor"), "one thing leads to the next page; remove either cursor or the others: page, offset, after, next")
 	case byKey && !ordered:
 		bad(strict.Path{"model", "order"},
 			"pages behind a key need a list that is sorted by the record's id: model.order is the field of record.id, with unique: true")
 	case f.Model.Paging == "keyset" && !ordered:
 		bad(strict.Path{"model", "paging"},
 			"keyset needs a list that is sorted by the record's id: model.order is the field of record.id, with unique: true; otherwise write offset")
-	case !byPage && !byKey && p.next == nil:
-		bad(list.Key("next"), "nothing leads to the second page: the request reads neither page, offset nor after, and there is no next")
-	case p.next == nil && p.last == nil:
+	case !byPage && !byKey && !byCursor && p.next == nil:
+		bad(list.Key("next"), "nothing leads to the second page: the request reads neither page, offset, after nor cursor, and there is no next")
+	case p.next == nil && p.cursor == nil && p.last == nil:
 		bad(list.Key("last"), "nothing says which page is the last; write last, for example rows < size")
 	case byKey || f.Model.Paging == "keyset":
 		p.walk = Keyset

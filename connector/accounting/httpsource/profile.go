@@ -71,8 +71,8 @@ type limitsFile struct {
 }
 
 type windowFile struct {
-	Requests int  `yaml:"requests" jsonschema:"required,minimum=1"`
-	Per      span `yaml:"per" jsonschema:"required"`
+	Requests int  `yaml:"requests" jsonschema:"required,minimum=1" jsonschema_description:"How many requests."`
+	Per      span `yaml:"per" jsonschema:"required" jsonschema_description:"In which time, as 1m or 24h."`
 }
 
 // requestFile is a request that reads.
@@ -81,7 +81,7 @@ type requestFile struct {
 	Reads   bool            `yaml:"reads" jsonschema_description:"Your word that this POST changes nothing."`
 	Path    text            `yaml:"path" jsonschema:"required" jsonschema_description:"Below base, beginning with a slash."`
 	Query   map[string]text `yaml:"query" jsonschema_description:"A value that is null leaves the pair out."`
-	Headers map[string]text `yaml:"headers"`
+	Headers map[string]text `yaml:"headers" jsonschema_description:"Headers of this request."`
 	Body    any             `yaml:"body" jsonschema_description:"The body of a POST, as JSON."`
 }
 
@@ -102,6 +102,7 @@ type listFile struct {
 	Records     text        `yaml:"records" jsonschema:"required" jsonschema_description:"The path to the records in the answer; $ is the answer itself."`
 	Last        expression  `yaml:"last" jsonschema_description:"True on the last page."`
 	Next        expression  `yaml:"next" jsonschema_description:"The address of the next page; blank or null on the last."`
+	Cursor      expression  `yaml:"cursor" jsonschema_description:"The cursor of the next page in the answer; blank or null on the last. The request reads it as cursor."`
 	After       expression  `yaml:"after" jsonschema_description:"The key of a record, from which the next page goes on."`
 	Total       expression  `yaml:"total" jsonschema_description:"How many records the list holds."`
 	Empty       expression  `yaml:"empty" jsonschema_description:"True for an answer that means an empty page, as status == 404."`
@@ -128,8 +129,8 @@ type joinFile struct {
 }
 
 type ruleFile struct {
-	When expression `yaml:"when" jsonschema:"required"`
-	Say  string     `yaml:"say" meaning:"-" jsonschema:"required,pattern=\\S"`
+	When expression `yaml:"when" jsonschema:"required" jsonschema_description:"When it applies."`
+	Say  string     `yaml:"say" meaning:"-" jsonschema:"required,pattern=\\S" jsonschema_description:"Why, for people."`
 }
 
 type modelFile struct {
@@ -143,7 +144,7 @@ type modelFile struct {
 }
 
 type errorFile struct {
-	When  expression `yaml:"when" jsonschema:"required"`
+	When  expression `yaml:"when" jsonschema:"required" jsonschema_description:"When it applies."`
 	Is    string     `yaml:"is" jsonschema:"required,enum=throttled,enum=disconnected,enum=unavailable,enum=rejected"`
 	Wait  span       `yaml:"wait" jsonschema_description:"For throttled: how long to wait where the answer does not say."`
 	Reset *resetFile `yaml:"reset" jsonschema_description:"For throttled: the header that says when to go on."`
@@ -151,7 +152,7 @@ type errorFile struct {
 }
 
 type resetFile struct {
-	Header string `yaml:"header" jsonschema:"required"`
+	Header string `yaml:"header" jsonschema:"required" jsonschema_description:"Its name."`
 	As     string `yaml:"as" jsonschema:"required,enum=seconds,enum=epoch,enum=epoch-ms"`
 }
 
@@ -168,18 +169,18 @@ type recordFile struct {
 }
 
 type stateFile struct {
-	When expression `yaml:"when" jsonschema:"required"`
+	When expression `yaml:"when" jsonschema:"required" jsonschema_description:"When it applies."`
 	Is   string     `yaml:"is" jsonschema:"required,enum=active,enum=archived,enum=deleted,enum=merged"`
 	Into expression `yaml:"into" jsonschema_description:"For merged: the id of the survivor."`
 }
 
 type fieldFile struct {
-	Name    string      `yaml:"name" jsonschema:"required,pattern=\\S"`
+	Name    string      `yaml:"name" jsonschema:"required,pattern=\\S" jsonschema_description:"Its name in the system's record."`
 	Type    string      `yaml:"type" jsonschema:"enum=text,enum=number,enum=flag,enum=list,enum=object" jsonschema_description:"Default text."`
-	Is      string      `yaml:"is" meaning:"-"`
-	Example text        `yaml:"example" meaning:"-"`
+	Is      string      `yaml:"is" meaning:"-" jsonschema_description:"What it is, for people."`
+	Example text        `yaml:"example" meaning:"-" jsonschema_description:"An invented value."`
 	Export  []string    `yaml:"export" meaning:"-" jsonschema_description:"The headings of this field in the system's own CSV export, where it identifies a customer."`
-	Fields  []fieldFile `yaml:"fields"`
+	Fields  []fieldFile `yaml:"fields" jsonschema_description:"Its own fields, of an object or a list of objects."`
 }
 
 // JSONSchema leaves the schema of inner fields to the loader: the type holds itself.
@@ -199,15 +200,15 @@ func (fieldFile) JSONSchema() *generate.Schema {
 
 type probeFile struct {
 	requestFile `yaml:",inline"`
-	Name        string     `yaml:"name" meaning:"-" jsonschema:"required"`
+	Name        string     `yaml:"name" meaning:"-" jsonschema:"required" jsonschema_description:"What is tested."`
 	When        expression `yaml:"when" jsonschema:"required" jsonschema_description:"True for an answer that is not right."`
-	Say         string     `yaml:"say" meaning:"-" jsonschema:"required"`
+	Say         string     `yaml:"say" meaning:"-" jsonschema:"required" jsonschema_description:"What is wrong then, for people."`
 }
 
 // fakeFile is the shape of a system's answers, for the model of it.
 type fakeFile struct {
-	Answer  any             `yaml:"answer" jsonschema:"required" jsonschema_description:"A page: its holes know rows, page, pages, total, size and next."`
-	Headers map[string]text `yaml:"headers"`
+	Answer  any             `yaml:"answer" jsonschema:"required" jsonschema_description:"A page: its holes know rows, page, pages, total, size, next and cursor."`
+	Headers map[string]text `yaml:"headers" jsonschema_description:"Headers of a page, with the same holes."`
 	Row     map[string]any  `yaml:"row" jsonschema_description:"What the list shows of a record, where list.detail gives the rest."`
 	Join    map[string]any  `yaml:"join" jsonschema_description:"A row of each list of list.join, by its name."`
 	Login   any             `yaml:"login" jsonschema_description:"The answer to the login."`

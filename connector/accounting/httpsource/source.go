@@ -174,7 +174,7 @@ func (s *Source) request(tenant string, since time.Time) map[string]any {
 		fields[i] = f.Name
 	}
 	env["fields"], env["size"], env["tenant"] = fields, s.size, s.local(tenant)
-	env["page"], env["offset"], env["after"] = 0, 0, nil
+	env["page"], env["offset"], env["after"], env["cursor"] = 0, 0, nil, nil
 	env["full"], env["since"] = since.IsZero(), nil
 	if !since.IsZero() {
 		if time.Duration(p.file.Model.Grain) >= 24*time.Hour {

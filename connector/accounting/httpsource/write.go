@@ -17,7 +17,7 @@ type writeFile struct {
 	Method  string          `yaml:"method" jsonschema:"required,enum=PUT,enum=PATCH,enum=POST" jsonschema_description:"The method of the request that sets the field. Nothing is ever deleted."`
 	Path    text            `yaml:"path" jsonschema:"required" jsonschema_description:"Below base, beginning with a slash. Requests know id, field, value and version."`
 	Query   map[string]text `yaml:"query" jsonschema_description:"A value that is null leaves the pair out."`
-	Headers map[string]text `yaml:"headers"`
+	Headers map[string]text `yaml:"headers" jsonschema_description:"Headers of this request."`
 	Body    any             `yaml:"body" jsonschema:"required" jsonschema_description:"The body, as JSON. It holds the one field only."`
 	Field   writtenFile     `yaml:"field" jsonschema:"required" jsonschema_description:"The field."`
 	Done    expression      `yaml:"done" jsonschema_description:"True for an answer that says that the field was set. Left out, each status from 200 to 299 does. The field is read afterwards in any case."`
