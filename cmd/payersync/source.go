@@ -30,14 +30,21 @@ was tested with, what a run reads, and the system's limits. With NAME, it shows 
 profile: what to register at the vendor, the settings, the fields, and what surprises
 people. With --output json, the list has the profiles only.
 
-For a system without a profile, write one: --new makes a draft, --check checks it,
---try reads one page of your company, and --record makes examples from it.`,
+For a system without a profile, write one: --new makes a draft, --keys explains its
+keys, --print shows a shipped profile, --check checks yours, --try reads one page of
+your company, and --record makes examples from it.`,
 		Example: "  payersync source\n  payersync source freeagent\n  payersync source --new ours --openapi openapi.yaml > ours.yaml\n  payersync source --try acme",
 		Args:    cobra.MaximumNArgs(1),
 		RunE:    func(_ *cobra.Command, args []string) error { return a.runSource(args) },
 	}
-	return also(also(also(also(c, "check", a.sourceCheckCmd()), "try", a.sourceTryCmd()), "record", a.sourceRecordCmd()),
-		"new", a.sourceNewCmd())
+	for _, way := range []struct {
+		name  string
+		other *cobra.Command
+	}{{"check", a.sourceCheckCmd()}, {"try", a.sourceTryCmd()}, {"record", a.sourceRecordCmd()}, {"new", a.sourceNewCmd()},
+		{"keys", a.sourceKeysCmd()}, {"print", a.sourcePrintCmd()}} {
+		c = also(c, way.name, way.other)
+	}
+	return c
 }
 
 func (a *app) runSource(args []string) error {

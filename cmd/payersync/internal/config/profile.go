@@ -97,14 +97,15 @@ var profileHeads = sync.OnceValue(func() map[string]profileHead {
 
 var shippedProfiles sync.Map
 
-func shippedFile(name string) string { return path.Join("sources", name, "profile.yaml") }
+// ShippedFile is the file of a shipped profile in configs.FS.
+func ShippedFile(name string) string { return path.Join("sources", name, "profile.yaml") }
 
 // shippedText returns the text of a shipped profile.
 func shippedText(name string) ([]byte, error) {
 	if !slices.Contains(Profiles(), name) {
 		return nil, fmt.Errorf("there is no shipped profile %q; %s", name, strict.Suggest(name, Profiles()))
 	}
-	return fs.ReadFile(configs.FS, shippedFile(name))
+	return fs.ReadFile(configs.FS, ShippedFile(name))
 }
 
 // ShippedProfile returns a shipped profile; nil for no profile's name.
@@ -112,11 +113,11 @@ func ShippedProfile(name string) *httpsource.Profile {
 	if known, ok := shippedProfiles.Load(name); ok {
 		return known.(*httpsource.Profile)
 	}
-	data, err := fs.ReadFile(configs.FS, shippedFile(name))
+	data, err := fs.ReadFile(configs.FS, ShippedFile(name))
 	if err != nil {
 		return nil
 	}
-	p, err := httpsource.Load(shippedFile(name), data)
+	p, err := httpsource.Load(ShippedFile(name), data)
 	if err != nil {
 		panic(err) // a mistake in this program
 	}
