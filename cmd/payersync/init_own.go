@@ -40,19 +40,47 @@ var (
 	streetField  = regexp.MustCompile(`(?i)^(p_)?(address_?(line_?)?1?|street1?|line1)$`)
 	cityField    = regexp.MustCompile(`(?i)^(p_)?(city|town)$`)
 	postField    = regexp.MustCompile(`(?i)^(p_)?(zip(_?code)?|post(al)?_?code|code)$`)
+	customerFlag = regexp.MustCompile(`(?i)^is_?(customer|client|debtor)$`)
+	supplierFlag = regexp.MustCompile(`(?i)^is_?(supplier|vendor|creditor)$`)
 	countryField = regexp.MustCompile(`(?i)^(p_)?country(_?code)?$`)
 )
 
+// firstText returns the first field of type text whose name fits, as an expression; "" for none.
+func firstText(fields []connector.Field, fits func(string) bool) string {
+	for _, f := range fields {
+		if (f.Type == connector.TypeText || f.Type == "") && plainField.MatchString(f.Name) && fits(f.Name) {
+			return f.Name
+		}
+	}
+	return ""
+}
+
+// draftInclude proposes which records are customers, by a flag; "" for all.
+func draftInclude(fields []connector.Field) string {
+	for _, f := range fields {
+		switch {
+		case f.Type != connector.TypeFlag || !plainField.MatchString(f.Name):
+		case customerFlag.MatchString(f.Name):
+			return "include: " + f.Name + "\n"
+		case supplierFlag.MatchString(f.Name):
+			return "include: not " + f.Name + "\n"
+		}
+	}
+	return ""
+}
+
 // draftMapping proposes a mapping for the fields of a profile, by their names.
 func draftMapping(p *httpsource.Profile) string {
-	first := func(fits func(string) bool) string {
+	first := func(fits func(string) bool) string { return firstText(p.Fields(), fits) }
+	inside := func(fits func(string) bool) string { // an object such as address may hold it
 		for _, f := range p.Fields() {
-			if (f.Type == connector.TypeText || f.Type == "") && plainField.MatchString(f.Name) && fits(f.Name) {
-				return f.Name
+			if part := firstText(f.Fields, fits); part != "" && f.Type == connector.TypeObject && plainField.MatchString(f.Name) {
+				return f.Name + "." + part
 			}
 		}
 		return ""
 	}
+	place := func(fits func(string) bool) string { return cmp.Or(first(fits), inside(fits)) }
 	id := cmp.Or(p.IDField(), p.Fields()[0].Name)
 	person := ""
 	if a, b := first(firstField.MatchString), first(lastField.MatchString); a != "" && b != "" {
@@ -63,18 +91,18 @@ func draftMapping(p *httpsource.Profile) string {
 		name, contact = fmt.Sprintf("coalesce(%s, %s)", name, contact), fmt.Sprintf("coalesce(%s, %s)", contact, name)
 	}
 	var out strings.Builder
-	fmt.Fprintf(&out, "# A proposal by the names of the fields. Look at each line: payersync source --try quickstart shows the result.\nversion: 1\nsource: %s\n\nkey: {%sId: %s}\nscope: tenant\n\ncustomer:\n  name: %s\n  people:\n    - name: %s\n",
-		p.Name(), strings.ReplaceAll(p.Name(), "-", ""), id, name, contact)
+	fmt.Fprintf(&out, "# A proposal by the names of the fields. Look at each line: payersync source --try quickstart shows the result.\nversion: 1\nsource: %s\n\nkey: {%sId: %s}\nscope: tenant\n%s\ncustomer:\n  name: %s\n  people:\n    - name: %s\n",
+		p.Name(), strings.ReplaceAll(p.Name(), "-", ""), id, draftInclude(p.Fields()), name, contact)
 	if email := first(emailField.MatchString); email != "" {
 		fmt.Fprintf(&out, "      email: lower(firstEmail(%s))\n", email)
 	}
 	if phone := first(phoneField.MatchString); phone != "" {
 		fmt.Fprintf(&out, "      phone: phone(%s)\n", phone)
 	}
-	if street := first(streetField.MatchString); street != "" {
+	if street := place(streetField.MatchString); street != "" {
 		fmt.Fprintf(&out, "  addresses:\n    - line1: %s\n", street)
-		for _, part := range []struct{ key, field, as string }{{"city", first(cityField.MatchString), "%s"},
-			{"postCode", first(postField.MatchString), "%s"}, {"country", first(countryField.MatchString), "country(%s)"}} {
+		for _, part := range []struct{ key, field, as string }{{"city", place(cityField.MatchString), "%s"},
+			{"postCode", place(postField.MatchString), "%s"}, {"country", place(countryField.MatchString), "country(%s)"}} {
 			if part.field != "" {
 				fmt.Fprintf(&out, "      %s: "+part.as+"\n", part.key, part.field)
 			}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -108,7 +109,7 @@ func (a *app) runSourceNew(args []string, file string) error {
 		return err
 	}
 	a.Print("%s values are still open, each a ? in the draft; payersync source --check names their lines, and payersync init --source FILE FOLDER writes the set-up then",
-		fmt.Sprint(strings.Count(string(draft), `"?"`)))
+		fmt.Sprint(strings.Count(string(draft), `"?"`)+strings.Count(string(draft), "'?'")))
 	return nil
 }
 
@@ -184,10 +185,33 @@ func (a *app) trySource(ctx context.Context, s *session.Session, c config.Connec
 		cells = append(cells, []string{show.Visible(r.SourceID), r.State, edited, r.Result})
 	}
 	a.Rows([]string{"ID", "STATE", "EDITED (UTC)", "RESULT"}, cells)
+	if absent := fieldsInNone(page.Records, info.Fields); len(absent) > 0 && len(rows) > 0 {
+		a.Hanging("", fmt.Sprintf("No record of the page has %s: the system may leave a blank field out, or the profile misspells it.",
+			strings.Join(absent, ", ")))
+	}
 	if !page.Last {
 		a.Print("there are further pages; payersync check %s reads all of them", c.Name)
 	}
 	return nil
+}
+
+// fieldsInNone returns the declared fields that no record has.
+func fieldsInNone(records []connector.Record, fields []connector.Field) (absent []string) {
+	there := map[string]bool{}
+	for _, r := range records {
+		var members map[string]json.RawMessage
+		if json.Unmarshal(r.Data, &members) == nil {
+			for name := range members {
+				there[name] = true
+			}
+		}
+	}
+	for _, f := range fields {
+		if !there[f.Name] {
+			absent = append(absent, f.Name)
+		}
+	}
+	return absent
 }
 
 // resultOf says what the mapping makes of a record.

@@ -126,7 +126,7 @@ func (s *Source) byStatus(ctx context.Context, op string, a answer) error {
 		return s.failure(ctx, op,
 			errorFile{Is: "unavailable", Say: say + " sends to another address, which payersync does not follow"}, a)
 	}
-	return s.failure(ctx, op, errorFile{Is: "rejected", Say: say + " did not accept the request"}, a)
+	return s.failure(ctx, op, errorFile{Is: "rejected", Say: say + " did not accept the request; a path, a parameter or the size of a page in the profile may be wrong"}, a)
 }
 
 // failure returns the error of a rule.

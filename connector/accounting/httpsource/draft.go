@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	yaml "go.yaml.in/yaml/v4"
 
@@ -148,18 +149,21 @@ func (d *drafting) findRows(l *listed) bool {
 
 // Names by which values are known.
 var (
-	pageNames    = regexp.MustCompile(`(?i)^(page|page_?number|current_?page|pageno)$`)
-	offsetNames  = regexp.MustCompile(`(?i)^\$?(offset|skip|start|from)$`)
-	sizeNames    = regexp.MustCompile(`(?i)^\$?(per_?page|page_?size|limit|top|items_?per_?page|size|count)$`)
-	sinceNames   = regexp.MustCompile(`(?i)^(if-modified-since|.*(updated|modified|changed).*(since|after|min|from|gte?|at)?.*)$`)
-	plainID      = regexp.MustCompile(`(?i)^(id|uuid|guid)$`)
-	idNames      = regexp.MustCompile(`(?i)^(id|uuid|guid|((customer|contact|client)_?)(id|number))$`)
-	editNames    = regexp.MustCompile(`(?i)^(last_?)?(updated?|modified|changed)(_?(at|on|date|time|datetime|utc|date_?utc))?$`)
-	stateNames   = regexp.MustCompile(`(?i)^(is_?)?(active|archived|deleted|inactive|disabled|blocked|barred|status|state|\w+_?status)$`)
-	nextNames    = regexp.MustCompile(`(?i)^[@$]?(odata\.)?next(_?(link|page|url|href))?$`)
-	totalNames   = regexp.MustCompile(`(?i)^[@$]?(total(_?(count|elements|results|resources|items))?|item_?count)$`)
-	companyNames = regexp.MustCompile(`(?i)^(company(_?name)?|organi[sz]ation(_?name)?|(customer|contact|client|display|business)_?name|name)$`)
-	bankNames    = regexp.MustCompile(`(?i)iban|bic\b|_bic|bank|card|sepa|balance|amount|password|token`)
+	pageNames     = regexp.MustCompile(`(?i)^(page|page_?number|current_?page|pageno)$`)
+	offsetNames   = regexp.MustCompile(`(?i)^\$?(offset|skip|start|from)$`)
+	cursorNames   = regexp.MustCompile(`(?i)^(next_?)?(cursor|(page_?)?token|continuation(_?token)?|starting_?after|page_?after)$`)
+	sizeNames     = regexp.MustCompile(`(?i)^\$?(per_?page|page_?size|limit|top|items_?per_?page|size|count)$`)
+	archivedNames = regexp.MustCompile(`(?i)^(include|show|with)_?(archived|inactive|deleted|hidden|disabled)$`)
+	sinceNames    = regexp.MustCompile(`(?i)^(if-modified-since|.*(updated|modified|changed).*(since|after|min|from|gte?|at)?.*)$`)
+	plainID       = regexp.MustCompile(`(?i)^(id|uuid|guid)$`)
+	idNames       = regexp.MustCompile(`(?i)^(id|uuid|guid|((customer|contact|client)_?)(id|number))$`)
+	editNames     = regexp.MustCompile(`(?i)^(last_?)?(updated?|modified|changed)(_?(at|on|date|time|datetime|utc|date_?utc))?$`)
+	stateNames    = regexp.MustCompile(`(?i)^(is_?)?(active|archived|deleted|inactive|disabled|blocked|barred|status|state|\w+_?status)$`)
+	nextNames     = regexp.MustCompile(`(?i)^[@$]?(odata\.)?next(_?(link|page|url|href))?$`)
+	tokenNames    = regexp.MustCompile(`(?i)^((next|end)_?(page_?)?)?(cursor|token|continuation(_?token)?)$`)
+	totalNames    = regexp.MustCompile(`(?i)^[@$]?(total(_?(count|elements|results|resources|items))?|item_?count)$`)
+	companyNames  = regexp.MustCompile(`(?i)^(company(_?name)?|organi[sz]ation(_?name)?|(customer|contact|client|display|business)_?name|name)$`)
+	bankNames     = regexp.MustCompile(`(?i)iban|bic\b|_bic|bank|card|sepa|balance|amount|password|token`)
 )
 
 // NamesCompany reports whether a field of this name usually holds the name of a company.
@@ -194,34 +198,36 @@ func (d *drafting) write(name string, l listed) string {
 	title, _ := d.at(d.root, "info")["title"].(string)
 	fields := d.properties(l.row)
 	line("# A draft from a description of the API. A value ? is not told there: fill it in. Look at each guess, too.")
-	line("profile: 1\nname: %s\ntitle: %s\nproven: {documents: %q, live: never}", name, quote(cmp.Or(title, name)), open)
+	line("profile: 1\nname: %s\ntitle: %s\nproven: {documents: %q, live: never} # the month in which you read the vendor's pages, as 2026-11", name, quote(cmp.Or(title, name)), open)
 	own := d.writeBase(line)
 	d.writeAuth(line, own)
-	line("tenant: {path: %q, records: %q, id: %q, name: %q} # the request that names the company, as /company", open, open,
-		open, open)
+	company, answer := d.company(l)
+	line("tenant: %s", company)
 	d.writeList(line, l, fields)
 	line("model: {order: %q, paging: %q, changed: %s, deletes: %q, children: %q} # the guide on profiles explains these",
 		open, open, cmp.Or(quote(fitting(fields, editNames)), "none"), open, open)
 	d.writeRecord(line, fields)
-	d.writeFake(line, l, fields)
+	d.writeFake(line, l, fields, answer)
 	return out.String()
 }
 
 // writeFake writes the shape of the answers, for the model of the system.
-func (d *drafting) writeFake(line func(string, ...any), l listed, fields map[string]any) {
+func (d *drafting) writeFake(line func(string, ...any), l listed, fields map[string]any, company string) {
 	answer := `"${rows}"`
 	if l.records != "$" {
 		answer = fmt.Sprintf(`{%q: "${rows}"`, l.records)
 		if name := fitting(l.answer, totalNames); name != "" {
 			answer += fmt.Sprintf(`, %q: "${total}"`, name)
 		}
-		if name := fitting(l.answer, nextNames); name != "" {
+		if name := d.cursor(l); name != "" {
+			answer += fmt.Sprintf(`, %q: "${cursor}"`, name)
+		} else if name := fitting(l.answer, nextNames); name != "" {
 			answer += fmt.Sprintf(`, %q: "${next}"`, name)
 		}
 		answer += "}"
 	}
-	line("fake: # what the answers look like, for the model that a check reads\n  answer: %s\n  tenant: %q # the answer to the request for the company",
-		answer, open)
+	line("fake: # what the answers look like, for the model that a check reads\n  answer: %s\n  tenant: %s # the answer to the request for the company",
+		answer, company)
 	line("  record: # more fields make the model more like the system")
 	id := cmp.Or(fitting(fields, plainID), fitting(fields, idNames))
 	for _, part := range []struct{ name, text, number string }{{id, "${id}", "${number}"},
@@ -232,13 +238,21 @@ func (d *drafting) writeFake(line func(string, ...any), l listed, fields map[str
 		}
 	}
 	if name := fitting(fields, stateNames); name != "" {
-		value := open
+		value := cmp.Or(d.stateInFake(name, fields), open)
 		if kind, _ := d.at(fields[name])["type"].(string); kind == "boolean" {
 			good, other := flagMeans(name)
 			value = fmt.Sprintf(`${state == %q}`, map[bool]string{true: "active", false: other}[good])
 		}
 		line("    %q: '%s'", name, value)
 	}
+}
+
+// cursor returns the field of an answer with the cursor of the next page; "" if the request takes none.
+func (d *drafting) cursor(l listed) string {
+	if name, _ := d.parameter(l.get, cursorNames); name == "" {
+		return ""
+	}
+	return cmp.Or(fitting(l.answer, tokenNames), fitting(l.answer, nextNames))
 }
 
 // flagMeans says whether a flag is set for the active ones, and what those others are.
@@ -333,22 +347,29 @@ func (d *drafting) writeList(line func(string, ...any), l listed, fields map[str
 		return name != ""
 	}
 	sized := add(sizeNames, "${size}")
-	paged := add(offsetNames, "${offset}") || add(pageNames, "${page + 1}")
+	cursor := d.cursor(l)
+	paged := cursor != "" && add(cursorNames, "${cursor}") || add(offsetNames, "${offset}") || add(pageNames, "${page + 1}")
 	since := fitting(fields, editNames) != "" && add(sinceNames, "${since}")
+	more := "add what shows archived records, and a fixed order"
+	if add(archivedNames, "true") {
+		more = "add a fixed order"
+	}
 	line("list:\n  path: %s", path)
 	if len(query) > 0 {
-		line("  query: {%s} # guessed; add what shows archived records, and a fixed order", strings.Join(query, ", "))
+		line("  query: {%s} # guessed; %s", strings.Join(query, ", "), more)
 	}
 	if len(headers) > 0 {
 		line("  headers: {%s}", strings.Join(headers, ", "))
 	}
-	line("  size: 100%s", map[bool]string{false: " # the system's own size: no parameter for it is described"}[sized])
+	line("  size: %s", d.size(l, sized))
 	if since {
-		line("  since: %q # the form of the time that the request names, as 2006-01-02T15:04:05Z", open)
+		line("  since: %s", d.sinceForm(l))
 	}
 	line("  records: %q", l.records)
 	next, total := fitting(l.answer, nextNames), fitting(l.answer, totalNames)
 	switch {
+	case cursor != "":
+		line("  cursor: body[%q] # guessed", cursor)
 	case next != "" && !paged:
 		line("  next: body[%q] # guessed", next)
 	case paged:
@@ -364,7 +385,11 @@ func (d *drafting) writeList(line func(string, ...any), l listed, fields map[str
 func (d *drafting) writeRecord(line func(string, ...any), fields map[string]any) {
 	line("record:\n  noun: customer\n  id: %s", cmp.Or(fitting(fields, plainID), fitting(fields, idNames), quote(open)))
 	if edited := fitting(fields, editNames); edited != "" {
-		line("  updated: %s\n  times: [%q] # as 2006-01-02T15:04:05Z07:00, ms-date or unix", edited, open)
+		form := fmt.Sprintf("[%q] # as %s, ms-date or unix", open, time.RFC3339)
+		if d.at(fields[edited])["format"] == dateTime {
+			form = fmt.Sprintf("[%q] # guessed", time.RFC3339)
+		}
+		line("  updated: %s\n  times: %s", edited, form)
 	}
 	d.writeStates(line, fields)
 	line("  fields:")
@@ -388,7 +413,8 @@ func (d *drafting) writeStates(line func(string, ...any), fields map[string]any)
 	case len(values) > 0:
 		line("  states:")
 		for _, v := range values {
-			line("    - {when: '%s == %q', is: %q} # active, archived or deleted", name, fmt.Sprint(v), open)
+			line("    - {when: '%s == %q', is: %s} # %sactive, archived or deleted", name, fmt.Sprint(v),
+				cmp.Or(stateCalled(v), quote(open)), map[bool]string{true: "guessed: "}[stateCalled(v) != ""])
 		}
 	default:
 		about, _ := schema["description"].(string)

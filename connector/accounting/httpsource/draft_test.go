@@ -105,3 +105,33 @@ func TestADescriptionWhoseSchemasContainThemselvesHasADraft(t *testing.T) {
 		}
 	}
 }
+
+// A draft leaves only what no description tells, and fits itself once a person has filled that in.
+func TestADraftOfADescriptionWithACursorFitsItself(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("testdata/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	draft, err := Draft("quillbooks", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(draft), `"?"`); n != 5 {
+		t.Errorf("%d values are open:\n%s", n, draft)
+	}
+	p, err := Load("quillbooks.yaml", []byte(strings.NewReplacer(`documents: "?"`, "documents: 2026-11",
+		`order: "?", paging: "?"`, "order: id, unique: true, paging: keyset", `deletes: "?", children: "?"`,
+		"deletes: vanish, children: joined").Replace(string(draft))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range p.Check(t.Context(), nil) {
+		if !f.OK && f.Name != "examples" {
+			t.Errorf("%s: %s", f.Name, f.Detail)
+		}
+	}
+	if p.Walk() != Keyset || p.Whole() {
+		t.Errorf("it is read %s", p.Walk())
+	}
+}

@@ -208,7 +208,10 @@ func (j *judging) Visit(node *ast.Node) {
 
 func (j *judging) name(n *ast.IdentifierNode) {
 	_, known := j.names.vars[n.Value]
-	if !known && !j.names.open || strings.HasPrefix(n.Value, "$") {
+	switch {
+	case n.Value == "null":
+		j.fail(n, "null is written nil here; a ?? b gives b where a is nil")
+	case !known && !j.names.open || strings.HasPrefix(n.Value, "$"):
 		j.fail(n, "unknown name %q; %s", n.Value, strict.Suggest(n.Value, j.names.list()))
 	}
 	j.reads = append(j.reads, n.Value)

@@ -13,6 +13,9 @@ import (
 // It ends at the first failure.
 func (s *Source) Probe(ctx context.Context) []accounting.Probe {
 	out := []accounting.Probe{s.caller.Probe(ctx)}
+	if auth := s.profile.Auth(); out[0].OK && (auth == AuthHeader || auth == AuthLogin) {
+		out[0].Detail = "the configuration gives a key"
+	}
 	if !out[0].OK {
 		return out
 	}
