@@ -124,7 +124,7 @@ func (v *visit) needs(c *admin.Count) ([]needRow, error) {
 			}
 			if len(pairs) == 1 {
 				rows[i].On = leads{pathOf(admin.Decision{Act: connector.ActTakeOver, Record: pairs[0].New, Other: pairs[0].Old}),
-					"Compare and decide"}
+					"Compare"}
 			}
 		}
 	}
@@ -139,7 +139,7 @@ func (v *visit) needRow(l admin.Line) needRow {
 		row.Path = "/mandates/report?task=" + l.Subject
 		row.On = leads{row.Path, "Show them"}
 		if l.Subject == string(readiness.NotSent) && v.pages.cfg.Letters != nil {
-			row.On = leads{"/mandates/letters", "Look at the letters"}
+			row.On = leads{"/mandates/letters", "See letters"}
 		}
 	case admin.KindPlan:
 		if row.Path = "/plans?show=waiting"; l.Plan != 0 {

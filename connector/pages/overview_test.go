@@ -115,7 +115,7 @@ func TestAProblemOfTheInstallationLeadsToWhereItIsSettled(t *testing.T) {
 	h.receive(state.Delivery{Key: "event:e1#1", Type: "odd", State: connector.InboxQuarantined,
 		Detail: "It names no customer.", Body: []byte(`{}`)})
 	for range 2 { // before the next count, and after it
-		holds(t, v.get("/", http.StatusOK), `<a class="button" href="/webhooks">Look at the webhooks</a>`,
+		holds(t, v.get("/", http.StatusOK), `<a class="button" href="/webhooks">See webhooks</a>`,
 			"payersync could not read 1 delivery")
 		h.recount()
 	}

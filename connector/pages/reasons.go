@@ -4,6 +4,6 @@ import "payersync/connector"
 
 // decided are the best pages to settle a reason.
 var decided = map[connector.Reason]leads{
-	connector.ReasonLikeness: {"/matches", "Compare and decide"}, connector.ReasonLinkLost: {"/mandates/links", "Fetch the signing links"},
-	connector.ReasonEventNotUnderstood: {"/webhooks", "Look at the webhooks"}, connector.ReasonSubscriptionChanged: {"/webhooks", "Look at the webhooks"},
+	connector.ReasonLikeness: {"/matches", "Compare"}, connector.ReasonLinkLost: {"/mandates/links", "Fetch signing links"},
+	connector.ReasonEventNotUnderstood: {"/webhooks", "See webhooks"}, connector.ReasonSubscriptionChanged: {"/webhooks", "See webhooks"},
 }

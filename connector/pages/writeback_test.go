@@ -69,10 +69,10 @@ func TestWriteBacksAreSeenWithTheMandates(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	holds(t, v.get("/mandates", http.StatusOK), `<h2 id="written">Written back to the accounting system</h2>`,
-		`data-label="Wait for approval">33<`, `href="`+writesOf+`?show=waiting">Look at the write-backs</a>`)
-	holds(t, v.get("/", http.StatusOK), `href="`+writesOf+`?show=waiting">Look at the write-backs</a>`)
+		`data-label="Wait for approval">33<`, `href="`+writesOf+`?show=waiting">See write-backs</a>`)
+	holds(t, v.get("/", http.StatusOK), `href="`+writesOf+`?show=waiting">See write-backs</a>`)
 	h.do(func(tx *state.Tx) error { return tx.NoteWriteback(state.WritebackRun{Connection: sample, Stuck: 1}) })
-	holds(t, v.get("/", http.StatusOK), `href="`+writesOf+`?show=stuck">Look at the write-backs</a>`)
+	holds(t, v.get("/", http.StatusOK), `href="`+writesOf+`?show=stuck">See write-backs</a>`)
 	v.get("/mandates/writeback/nobody", http.StatusNotFound)
 }
 
@@ -113,7 +113,7 @@ func TestWritesAreApprovedExactlyAsShown(t *testing.T) {
 	if !h.audited("approve writeback") {
 		t.Error("the audit log lacks the approval")
 	}
-	lacks(t, olaf.get("/", http.StatusOK), "Look at the write-backs")
+	lacks(t, olaf.get("/", http.StatusOK), "See write-backs")
 	holds(t, olaf.post(writesOf, http.StatusConflict, "shown", hashIn(t, late)), "These writes wait no more.")
 	if r := h.writeBack(); r.Waiting != 0 || r.Written != 33 {
 		t.Errorf("the run after the approval: %+v", r)
