@@ -136,6 +136,25 @@ func (s shownPayer) Same() (out []side) {
 	return slices.DeleteFunc(slices.Clone(s.Sides), func(f side) bool { return f.Ours != f.Theirs || f.Mark != "" })
 }
 
+// Differing returns how many fields visibly differ.
+func (s shownPayer) Differing() (n int) {
+	for _, f := range s.Different() {
+		if f.Differs {
+			n++
+		}
+	}
+	return n
+}
+
+// Head returns the buttons in the head of the page. Their effects are described below it.
+func (s shownPayer) Head() []offer {
+	out := slices.Clone(s.Offers)
+	for i := range out {
+		out[i].Does = ""
+	}
+	return out
+}
+
 // letterCount is how often the link was sent, by whomever.
 type letterCount struct {
 	Times       int

@@ -16,6 +16,15 @@ type side struct {
 	Mark                string // a person's or others' decision on it
 }
 
+// Note returns what a row says besides its two values; "" for a plain difference, which the colours and the sentence
+// above the table show.
+func (s side) Note() string {
+	if s.Mark == "" && !s.Differs && s.Ours != "" && s.Ours != s.Theirs {
+		return "Waiting to be sent"
+	}
+	return s.Mark
+}
+
 // sides compares the mapped record with the customer at the billing service, as visible to the visitor.
 func (v *visit) sides(p admin.Payer) (out []side, changed bool) {
 	foreign := ""
