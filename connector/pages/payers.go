@@ -38,6 +38,7 @@ type payerRow struct {
 	Days                                  int  // since the mandate has its status
 	HasDays                               bool // it has a mandate
 	Needs                                 string
+	Changed                               time.Time // the record, the payer or its mandate
 }
 
 // payers lists all records, including excluded and unsendable ones.
@@ -193,7 +194,7 @@ func (v *visit) rowAfter(after string) (*state.RecordRow, error) {
 
 func (v *visit) payerRow(r state.RecordRow) payerRow {
 	row := payerRow{Path: payerPath(r.ID()), ID: v.tickOf(r.ID()), Number: cmp.Or(r.KeyValue, r.SourceID),
-		Connection: r.Connection, Mandate: mandateOf(r)}
+		Connection: r.Connection, Mandate: mandateOf(r), Changed: since(r.ChangedAt)}
 	if r.Label != nil {
 		row.Number = cmp.Or(r.KeyValue, r.Label.Number, r.SourceID)
 		row.Name, row.Email = r.Label.Name, v.email(r.Label.Email)
