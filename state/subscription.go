@@ -67,7 +67,7 @@ func (tx *Tx) Subscribed(made Subscription, actor string) error {
 type SubscriptionProblem string
 
 // The problems. Replaced means the service shows another subscription than the wanted one, by a new
-// subscription or a changed configuration. MissingWithMandate means the service no longer lists subscriptions, so ours
+// subscription or a changed configuration. NotShown means the service no longer lists subscriptions, so ours
 // may or may not exist.
 const (
 	SubscriptionReplaced SubscriptionProblem = "replaced"

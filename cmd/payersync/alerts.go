@@ -50,7 +50,7 @@ func (a *app) expected(s *session.Session) health.Expected {
 	return e
 }
 
-// reportedRow is an alarm sent to a way about a condition.
+// toldRow is an alarm sent to a way about a condition.
 type toldRow struct {
 	Way       string    `json:"way"`
 	NoticedAt time.Time `json:"noticed_at"`

@@ -13,7 +13,7 @@ import (
 	"payersync/state"
 )
 
-// replanHeld reverts the move, or the named pairs.
+// takeBack reverts the move, or the named pairs.
 func (m *mover) takeBack(ctx context.Context) error {
 	all, err := m.s.Ledger.MovePairs(ctx, m.from, m.to)
 	if err != nil {

@@ -119,7 +119,7 @@ func (a *app) link(ctx context.Context, s *session.Session, r state.RecordID, cu
 	return a.decideOn(ctx, proposal, d)
 }
 
-// replanHeld takes back what was decided on a record and a customer.
+// takeBack takes back what was decided on a record and a customer.
 func (a *app) takeBack(ctx context.Context, s *session.Session, r state.RecordID, customer string, d decision) error {
 	_, sure, err := a.act(ctx, s, admin.Decision{Act: connector.ActTakeBack, Record: r, Customer: customer}, asksInWalk,
 		d.reason, d.yes)

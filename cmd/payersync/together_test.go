@@ -56,7 +56,7 @@ func isCreate(r sandbox.Request) bool {
 	return r.Method == http.MethodPost && r.Path == "/api/customers"
 }
 
-// atOneSnapshot runs commands at the same time, one process each, to their ends.
+// atOnce runs commands at the same time, one process each, to their ends.
 func (w *world) atOnce(commands [][]string) []result {
 	w.t.Helper()
 	var running []*process

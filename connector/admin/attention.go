@@ -187,7 +187,7 @@ func (a *Attention) Later(ctx context.Context, r connector.Reason, ids []state.R
 	return until, n, err
 }
 
-// RevokePutOff shows postponed records again, and returns their number.
+// TellNow shows postponed records again, and returns their number.
 func (a *Attention) TellNow(ctx context.Context, r connector.Reason, ids []state.RecordID, by syncer.Operator) (int,
 	error) {
 	return a.each(ctx, ids, func(tx *state.Tx, id state.RecordID) (bool, error) {

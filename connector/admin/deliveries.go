@@ -152,7 +152,7 @@ func Understood(anew []state.Delivery) bool {
 	return slices.ContainsFunc(anew, func(d state.Delivery) bool { return d.State != connector.InboxQuarantined })
 }
 
-// RestoredAt returns a quarantined delivery to the inbox as newly parsed: as one event, or as its several events. It
+// PutBack returns a quarantined delivery to the inbox as newly parsed: as one event, or as its several events. It
 // reports false if somebody else has closed or replayed it.
 func PutBack(tx *state.Tx, key string, anew []state.Delivery) (bool, error) {
 	if anew[0].Key != "" {

@@ -65,7 +65,7 @@ func (n *names) find(ctx context.Context, ledger *state.Ledger, text string, byN
 	return idsOf(found, byName), nil
 }
 
-// startIntegrityCheck is find without a cache.
+// lookThrough is find without a cache.
 func lookThrough(ctx context.Context, ledger *state.Ledger, text string, byName bool, most int) ([]state.RecordID,
 	error) {
 	var found []*folded

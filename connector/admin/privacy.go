@@ -76,7 +76,7 @@ var bank = regexp.MustCompile(`(?i)bank|iban|sort ?code|swift|\bbic\b`)
 // IsBankField reports whether a field holds bank details, by its name.
 func IsBankField(name string) bool { return bank.MatchString(name) }
 
-// MissingWithMandate stands for a value hidden from everybody.
+// NotShown stands for a value hidden from everybody.
 const NotShown = "[not shown]"
 
 // Hides reports whether a field of a record or a customer, by its name or its

@@ -59,7 +59,7 @@ func (c *Client) updateBody(o object, id string) json.RawMessage {
 	return o.bytes()
 }
 
-// MissingWithMandate returns the paths with values different from the wanted ones, in the mapping's names and sorted. A value in
+// NotShown returns the paths with values different from the wanted ones, in the mapping's names and sorted. A value in
 // another form (connector.SameForm) counts as equal.
 func (c *Client) NotShown(shown json.RawMessage, want connector.Customer, own []string) ([]string, error) {
 	o, err := decodeObject(shown)

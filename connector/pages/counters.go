@@ -82,7 +82,7 @@ func (c counters) count(a attempt, now time.Time) {
 	}
 }
 
-// replanHeld takes back the wrong password of an attempt. After a good one, the name and the network begin anew.
+// takeBack takes back the wrong password of an attempt. After a good one, the name and the network begin anew.
 func (c counters) takeBack(a attempt, good bool) {
 	for counter := range a.counters {
 		t := c.tries[counter]

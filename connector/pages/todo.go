@@ -17,7 +17,7 @@ import (
 
 func todoPath(r connector.Reason) string { return "/todo/" + string(r) }
 
-// reportedRow is a record with a finding.
+// toldRow is a record with a finding.
 type toldRow struct {
 	ID     string // for the form
 	Number string
@@ -163,7 +163,7 @@ func (v *visit) addPairs(rows []toldRow) error {
 	return nil
 }
 
-// reportedRows returns rows with the numbers and names of their payers.
+// toldRows returns rows with the numbers and names of their payers.
 func (v *visit) toldRows(rows []state.AttentionRow) ([]toldRow, error) {
 	records := make([]state.RecordID, len(rows))
 	for i, r := range rows {

@@ -145,7 +145,7 @@ func (f *Facts) mandate(l *line) Step {
 	return f.ready(l, Step{Line: l.name, Do: l.do, Reason: l.reason, Customer: f.Link.Customer}, f.Mandate.Approved)
 }
 
-// dropLost reports whether an approved plan contains the step. To link a customer includes the update to the
+// letGo reports whether an approved plan contains the step. To link a customer includes the update to the
 // wanted values.
 func (f *Facts) letGo(s Step) bool {
 	a := f.Approved

@@ -151,7 +151,7 @@ const heldHere = " WHERE account = $1 AND job = $2 AND job_id = $3 AND holder = 
 
 func here(g *going) []any { return []any{g.account, g.Job, g.id, g.holder} }
 
-// dropLost ends a hold so any node may continue the job.
+// letGo ends a hold so any node may continue the job.
 func (q *Queue) letGo(ctx context.Context, g *going) {
 	q.note(ctx, func(b *pgx.Batch) { b.Queue("DELETE FROM river.holds"+heldHere, here(g)...) })
 }

@@ -8,10 +8,10 @@ import (
 	"payersync/state"
 )
 
-// atOneSnapshot is how many customers of a list one write observes, if the pages are smaller.
+// atOnce is how many customers of a list one write observes, if the pages are smaller.
 const atOnce = 500
 
-// inBlocks joins the pages of a list to blocks of atOneSnapshot customers and more.
+// inBlocks joins the pages of a list to blocks of atOnce customers and more.
 func inBlocks(pages iter.Seq2[[]connector.RemoteCustomer, error]) iter.Seq2[[]connector.RemoteCustomer, error] {
 	return func(yield func([]connector.RemoteCustomer, error) bool) {
 		var block []connector.RemoteCustomer

@@ -64,7 +64,7 @@ type Billing interface {
 	Others(raw json.RawMessage, last *connector.Customer, want connector.Customer, own []string) ([]string, error)
 	// UpdateWay says how updates are written, as text.
 	UpdateWay() string
-	// MissingWithMandate lists the paths with values different from want.
+	// NotShown lists the paths with values different from want.
 	NotShown(shown json.RawMessage, want connector.Customer, own []string) ([]string, error)
 	RequestMandateLink(ctx context.Context, customerID string) (connector.Mandate, error)
 }
@@ -249,7 +249,7 @@ type run struct {
 	made        *connector.IDs // source ids of payers with a customer created by this run
 }
 
-// dropLost is the maximum time for a process to hold the connection's lock without an open run, after closing its run or
+// letGo is the maximum time for a process to hold the connection's lock without an open run, after closing its run or
 // before opening one.
 const letGo = 5 * time.Second
 

@@ -163,7 +163,7 @@ func (r *run) sendRelease(ctx context.Context, c state.Change, f protocol.Facts,
 		"The billing service does not show the customer without the key that was just taken off.")
 }
 
-// dropLost unlinks a payer and its customer. A record still to be sent waits for a person to choose its customer.
+// letGo unlinks a payer and its customer. A record still to be sent waits for a person to choose its customer.
 func (r *run) letGo(ctx context.Context, c state.Change, f protocol.Facts) error {
 	detail := ""
 	if f.Record.Usability == protocol.Included || f.Record.Usability == protocol.Unfit {

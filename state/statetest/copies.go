@@ -70,7 +70,7 @@ func Copy(from, to string) error {
 // Remove removes a server's rows of the unopened ledger at path. Files go with their folder.
 func Remove(path string) error { return dbtest.Remove(path) }
 
-// RestoredAt marks the closed ledger at path as restored. A file's mark reveals a restore by itself; for a
+// PutBack marks the closed ledger at path as restored. A file's mark reveals a restore by itself; for a
 // server the restoring person notes it. commits is the last known count of commits.
 func PutBack(path string, commits int64, at time.Time) error {
 	if !dbtest.OnServer(path) {

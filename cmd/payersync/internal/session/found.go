@@ -21,7 +21,7 @@ func (s *Session) FoundText() string {
 	return text
 }
 
-// generationText describes the finding of the ledger's mark; "" for none.
+// markText describes the finding of the ledger's mark; "" for none.
 func (s *Session) markText() string {
 	path := s.Config.Ledger.Path
 	cannotTell := fmt.Sprintf("so it cannot be told whether the ledger is an older copy. If it is one, say so before anything else: "+tellOfRestore, path)
