@@ -32,6 +32,9 @@ func (s *Source) Probe(ctx context.Context) []accounting.Probe {
 	out = append(out, accounting.Probe{Name: "permissions", OK: true, Detail: s.profile.file.Record.Noun +
 		"s may be read"},
 		accounting.ProbeClock(l.date, s.now()))
+	if l.startsLate(ctx, sheet.Records) {
+		return append(out, accounting.Probe{Name: "one page", Detail: late})
+	}
 	for _, r := range sheet.Records {
 		if r.Problem != "" {
 			return append(out, accounting.Probe{Name: "one page", Detail: r.Problem})

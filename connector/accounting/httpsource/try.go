@@ -31,6 +31,9 @@ func (s *Source) Try(ctx context.Context) (Sample, error) {
 	}
 	l := &listing{source: s, reader: s.reader(s.local(who.ID)), vars: s.request(who.ID, time.Time{})}
 	sheet, err := l.fetch(ctx, 0)
+	if err == nil && l.startsLate(ctx, sheet.Records) {
+		err = s.unusable(opList, late)
+	}
 	return Sample{Company: who, Records: sheet.Records, Last: sheet.Last || l.short}, err
 }
 
