@@ -33,8 +33,8 @@ func withOwnProfile(shipped []firstFile, dir, file string) ([]firstFile, error) 
 // The names of fields in a profile, by what they hold, in the order of trust.
 var (
 	plainField   = regexp.MustCompile(`^[A-Za-z_]\w*$`)
-	firstField   = regexp.MustCompile(`(?i)^(first_?name|given_?name|fname|forename)$`)
-	lastField    = regexp.MustCompile(`(?i)^(last_?name|family_?name|surname|lname)$`)
+	firstField   = regexp.MustCompile(`(?i)^(first(_?name)?|given_?name|fname|forename)$`)
+	lastField    = regexp.MustCompile(`(?i)^(last(_?name)?|family_?name|surname|lname)$`)
 	emailField   = regexp.MustCompile(`(?i)e?-?mail`)
 	phoneField   = regexp.MustCompile(`(?i)phone|^mobile|^tel`)
 	streetField  = regexp.MustCompile(`(?i)^(p_)?(address_?(line_?)?1?|street1?|line1)$`)
@@ -83,7 +83,7 @@ func draftMapping(p *httpsource.Profile) string {
 	place := func(fits func(string) bool) string { return cmp.Or(first(fits), inside(fits)) }
 	id := cmp.Or(p.IDField(), p.Fields()[0].Name)
 	person := ""
-	if a, b := first(firstField.MatchString), first(lastField.MatchString); a != "" && b != "" {
+	if a, b := place(firstField.MatchString), place(lastField.MatchString); a != "" && b != "" {
 		person = fmt.Sprintf(`join([%s, %s], " ")`, a, b)
 	}
 	name, contact := cmp.Or(first(httpsource.NamesCompany), person, id), cmp.Or(person, first(httpsource.NamesCompany), id)
@@ -93,10 +93,10 @@ func draftMapping(p *httpsource.Profile) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "# A proposal by the names of the fields. Look at each line: payersync source --try quickstart shows the result.\nversion: 1\nsource: %s\n\nkey: {%sId: %s}\nscope: tenant\n%s\ncustomer:\n  name: %s\n  people:\n    - name: %s\n",
 		p.Name(), strings.ReplaceAll(p.Name(), "-", ""), id, draftInclude(p.Fields()), name, contact)
-	if email := first(emailField.MatchString); email != "" {
+	if email := place(emailField.MatchString); email != "" {
 		fmt.Fprintf(&out, "      email: lower(firstEmail(%s))\n", email)
 	}
-	if phone := first(phoneField.MatchString); phone != "" {
+	if phone := place(phoneField.MatchString); phone != "" {
 		fmt.Fprintf(&out, "      phone: phone(%s)\n", phone)
 	}
 	if street := place(streetField.MatchString); street != "" {

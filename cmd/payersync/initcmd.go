@@ -211,6 +211,7 @@ func sourceWith(p *httpsource.Profile, begin string) firstSource {
 		case s.Type == "secret":
 			keys = append(keys, s.Name+": env:"+variable+"_"+strings.ToUpper(s.Name))
 		case s.Required && s.Type == "address":
+			next = "write the address of your server into payersync.yaml, and set the variables named there"
 			keys = append(keys, s.Name+`: "https://books.example.com"`)
 		case s.Required:
 			keys = append(keys, s.Name+": change-me")

@@ -15,8 +15,10 @@ import (
 
 func (a *app) sourceKeysCmd() *cobra.Command {
 	return &cobra.Command{
-		Use:     "keys [BLOCK]",
-		Short:   "List the keys of a profile, of all blocks or of one as list",
+		Use:   "keys [BLOCK]",
+		Short: "List the keys of a profile, of all blocks or of one as list",
+		Long: `Lists every key of the format of profiles, whether a profile needs it, and what it
+means. With BLOCK it lists the keys of one block, as list or record.`,
 		Example: "  payersync source --keys list",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -50,6 +52,7 @@ func (a *app) sourcePrintCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:     "print NAME",
 		Short:   "Print the file of a shipped profile, as an example",
+		Long:    "Prints the file of a shipped profile. The guide payersync help profiles explains how\nto write one, and how to change a shipped one in a few lines.",
 		Example: "  payersync source --print freeagent",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -198,17 +198,28 @@ func (a *app) trySource(ctx context.Context, s *session.Session, c config.Connec
 // fieldsInNone returns the declared fields that no record has.
 func fieldsInNone(records []connector.Record, fields []connector.Field) (absent []string) {
 	there := map[string]bool{}
-	for _, r := range records {
+	var note func(before string, raw json.RawMessage)
+	note = func(before string, raw json.RawMessage) {
 		var members map[string]json.RawMessage
-		if json.Unmarshal(r.Data, &members) == nil {
-			for name := range members {
-				there[name] = true
+		if json.Unmarshal(raw, &members) == nil {
+			for name, member := range members {
+				there[before+name] = true
+				note(before+name+".", member)
 			}
 		}
+	}
+	for _, r := range records {
+		note("", r.Data)
 	}
 	for _, f := range fields {
 		if !there[f.Name] {
 			absent = append(absent, f.Name)
+			continue
+		}
+		for _, part := range f.Fields {
+			if name := f.Name + "." + part.Name; f.Type == connector.TypeObject && !there[name] {
+				absent = append(absent, name)
+			}
 		}
 	}
 	return absent
@@ -231,9 +242,16 @@ func resultOf(m *mapping.Mapping, r connector.Record, p privacy) string {
 	case len(res.Customer.Problems()) > 0:
 		return "on hold: " + string(res.Customer.Problems()[0].Reason)
 	}
+	mail := "no e-mail address"
+	for _, person := range res.Customer.People {
+		if person.Email != "" {
+			mail = p.Text(person.Email)
+			break
+		}
+	}
 	asked := "not asked for a mandate"
 	if res.RequestMandate {
 		asked = "asked for a mandate"
 	}
-	return "payer " + p.Text(res.Customer.Name) + ", " + asked
+	return "payer " + p.Text(res.Customer.Name) + ", " + mail + ", " + asked
 }

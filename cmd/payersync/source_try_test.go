@@ -15,7 +15,7 @@ func TestOnePageIsTriedAndRecordedAndNothingIsStored(t *testing.T) {
 	}
 	tried := w.expect(exitDone, "source", "--try", "books", "--limit", "2")
 	for _, want := range []string{"books is Northwind Books (northwind). The first page has 7 records: 7 active.",
-		"1001 active", "payer Cu…, asked for a mandate"} {
+		"1001 active", "payer Cu…, 100…, asked for a mandate"} {
 		if !strings.Contains(strings.Join(strings.Fields(tried.out), " "), want) {
 			t.Errorf("try does not say %q:\n%s", want, tried.out)
 		}
@@ -107,6 +107,7 @@ func TestDraftFromADescriptionNamesWhatIsStillOpenAndRunsOnceItIsFilledIn(t *tes
 		`order: "?", paging: "?"`:                       "order: none, paging: offset",
 		`deletes: "?", children: "?"`:                   "deletes: vanish, children: none",
 		`since: "?"`:                                    `since: "2006-01-02T15:04:05Z"`,
+		`"page": "?"`:                                   `"page": "${page + 1}"`,
 		`tenant: "?"`:                                   "tenant: {id: 1, name: Northwind Books}",
 	} {
 		w.edit("quay.yaml", from, to)

@@ -160,6 +160,8 @@ var (
 	editNames     = regexp.MustCompile(`(?i)^(last_?)?(updated?|modified|changed)(_?(at|on|date|time|datetime|utc|date_?utc))?$`)
 	stateNames    = regexp.MustCompile(`(?i)^(is_?)?(active|archived|deleted|inactive|disabled|blocked|barred|status|state|\w+_?status)$`)
 	nextNames     = regexp.MustCompile(`(?i)^[@$]?(odata\.)?next(_?(link|page|url|href))?$`)
+	moreNames     = regexp.MustCompile(`(?i)^(has_?(more|next)(_?(pages?|items|results))?|more)$`)
+	meNames       = regexp.MustCompile(`(?i)^(me|compan(y|ies)|organi[sz]ations?|tenants?|business(es)?|administrations?)$`)
 	tokenNames    = regexp.MustCompile(`(?i)^((next|end)_?(page_?)?)?(cursor|token|continuation(_?token)?)$`)
 	totalNames    = regexp.MustCompile(`(?i)^[@$]?(total(_?(count|elements|results|resources|items))?|item_?count)$`)
 	companyNames  = regexp.MustCompile(`(?i)^(company(_?name)?|organi[sz]ation(_?name)?|(customer|contact|client|display|business)_?name|name)$`)
@@ -215,16 +217,7 @@ func (d *drafting) write(name string, l listed) string {
 func (d *drafting) writeFake(line func(string, ...any), l listed, fields map[string]any, company string) {
 	answer := `"${rows}"`
 	if l.records != "$" {
-		answer = fmt.Sprintf(`{%q: "${rows}"`, l.records)
-		if name := fitting(l.answer, totalNames); name != "" {
-			answer += fmt.Sprintf(`, %q: "${total}"`, name)
-		}
-		if name := d.cursor(l); name != "" {
-			answer += fmt.Sprintf(`, %q: "${cursor}"`, name)
-		} else if name := fitting(l.answer, nextNames); name != "" {
-			answer += fmt.Sprintf(`, %q: "${next}"`, name)
-		}
-		answer += "}"
+		answer = d.fakeAnswer(l)
 	}
 	line("fake: # what the answers look like, for the model that a check reads\n  answer: %s\n  tenant: %s # the answer to the request for the company",
 		answer, company)
@@ -245,14 +238,6 @@ func (d *drafting) writeFake(line func(string, ...any), l listed, fields map[str
 		}
 		line("    %q: '%s'", name, value)
 	}
-}
-
-// cursor returns the field of an answer with the cursor of the next page; "" if the request takes none.
-func (d *drafting) cursor(l listed) string {
-	if name, _ := d.parameter(l.get, cursorNames); name == "" {
-		return ""
-	}
-	return cmp.Or(fitting(l.answer, tokenNames), fitting(l.answer, nextNames))
 }
 
 // flagMeans says whether a flag is set for the active ones, and what those others are.
@@ -348,7 +333,8 @@ func (d *drafting) writeList(line func(string, ...any), l listed, fields map[str
 	}
 	sized := add(sizeNames, "${size}")
 	cursor := d.cursor(l)
-	paged := cursor != "" && add(cursorNames, "${cursor}") || add(offsetNames, "${offset}") || add(pageNames, "${page + 1}")
+	number, about := d.pageNumber(l)
+	paged := cursor.name != "" && add(cursorNames, "${cursor}") || add(offsetNames, "${offset}") || add(pageNames, number)
 	since := fitting(fields, editNames) != "" && add(sinceNames, "${since}")
 	more := "add what shows archived records, and a fixed order"
 	if add(archivedNames, "true") {
@@ -356,7 +342,7 @@ func (d *drafting) writeList(line func(string, ...any), l listed, fields map[str
 	}
 	line("list:\n  path: %s", path)
 	if len(query) > 0 {
-		line("  query: {%s} # guessed; %s", strings.Join(query, ", "), more)
+		line("  query: {%s} # guessed; %s%s", strings.Join(query, ", "), more, about)
 	}
 	if len(headers) > 0 {
 		line("  headers: {%s}", strings.Join(headers, ", "))
@@ -366,28 +352,30 @@ func (d *drafting) writeList(line func(string, ...any), l listed, fields map[str
 		line("  since: %s", d.sinceForm(l))
 	}
 	line("  records: %q", l.records)
-	next, total := fitting(l.answer, nextNames), fitting(l.answer, totalNames)
+	next, total, goesOn := d.inAnswer(l, nextNames), d.inAnswer(l, totalNames), d.inAnswer(l, moreNames)
 	switch {
-	case cursor != "":
-		line("  cursor: body[%q] # guessed", cursor)
-	case next != "" && !paged:
-		line("  next: body[%q] # guessed", next)
+	case cursor.name != "":
+		line("  cursor: %s # guessed", cursor)
+	case next.name != "" && !paged:
+		line("  next: %s # guessed", next)
+	case paged && goesOn.name != "":
+		line("  last: not %s # guessed", goesOn)
 	case paged:
 		line("  last: rows < size # guessed")
 	default:
 		line("  last: %q # no parameter for pages is described; how does one ask for the next page?", open)
 	}
-	if total != "" {
-		line("  total: body[%q] # guessed", total)
+	if total.name != "" {
+		line("  total: %s # guessed", total)
 	}
 }
 
 func (d *drafting) writeRecord(line func(string, ...any), fields map[string]any) {
 	line("record:\n  noun: customer\n  id: %s", cmp.Or(fitting(fields, plainID), fitting(fields, idNames), quote(open)))
 	if edited := fitting(fields, editNames); edited != "" {
-		form := fmt.Sprintf("[%q] # as %s, ms-date or unix", open, time.RFC3339)
-		if d.at(fields[edited])["format"] == dateTime {
-			form = fmt.Sprintf("[%q] # guessed", time.RFC3339)
+		form := fmt.Sprintf("[%q] # as %s, ms-date, unix or unix-ms", open, time.RFC3339)
+		if known := timeForm(d.at(fields[edited]), nil); known != "" {
+			form = fmt.Sprintf("[%q] # guessed", known)
 		}
 		line("  updated: %s\n  times: %s", edited, form)
 	}

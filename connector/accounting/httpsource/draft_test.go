@@ -135,3 +135,32 @@ func TestADraftOfADescriptionWithACursorFitsItself(t *testing.T) {
 		t.Errorf("it is read %s", p.Walk())
 	}
 }
+
+// A page counted from a wrong number would leave the first page out without an error.
+func TestADraftGuessesTheFirstPageOnlyWhereTheDescriptionNamesIt(t *testing.T) {
+	t.Parallel()
+	for parameter, want := range map[string]string{
+		"{name: page, in: query, schema: {type: integer, default: 0}}":                     `"page": "${page}"`,
+		"{name: page, in: query, description: From 0., schema: {type: integer}}":           `"page": "${page}"`,
+		"{name: page, in: query, schema: {type: integer, default: 1}}":                     `"page": "${page + 1}"`,
+		"{name: page, in: query, description: Starts at 1., schema: {type: integer}}":      `"page": "${page + 1}"`,
+		"{name: page, in: query, schema: {type: integer}}":                                 `"page": "?"`,
+		"{name: page, in: query, description: Version 1.0 on., schema: {type: integer}}":   `"page": "?"`,
+		"{name: page, in: query, description: From 10 to 20., schema: {type: integer}}":    `"page": "?"`,
+		"{name: offset, in: query, schema: {type: integer}}":                               `"offset": "${offset}"`,
+		"{name: page, in: query, type: integer, default: 1, description: as in swagger 2}": `"page": "${page + 1}"`,
+	} {
+		draft, err := Draft("books", []byte(`openapi: 3.0.3
+info: {title: Books}
+paths: {/customers: {get: {parameters: [`+parameter+`], responses: {"200": {content: {application/json: {schema:
+  {type: object, properties: {data: {type: array, items: {type: object, properties: {id: {type: string}, name: {type: string}}}},
+  meta: {type: object, properties: {has_more: {type: boolean}, total: {type: integer}}}}}}}}}}}}
+`))
+		for _, part := range []string{want, `last: not body["meta"]["has_more"]`, `total: body["meta"]["total"]`,
+			`"meta": {"total": "${total}", "has_more": "${next != nil}"}`} {
+			if err != nil || !strings.Contains(string(draft), part) {
+				t.Errorf("%s: %v: the draft has no %s:\n%s", parameter, err, part, draft)
+			}
+		}
+	}
+}

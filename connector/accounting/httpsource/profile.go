@@ -97,7 +97,7 @@ type tenantFile struct {
 type listFile struct {
 	requestFile `yaml:",inline"`
 	Size        int         `yaml:"size" jsonschema:"required,minimum=1,maximum=5000" jsonschema_description:"Records on a page."`
-	Since       text        `yaml:"since" jsonschema_description:"The form of the time since, as a layout of Go. Left out, every read is a full one."`
+	Since       text        `yaml:"since" jsonschema_description:"The form of the time since: a layout of Go, unix or unix-ms. Left out, every read is a full one."`
 	Exclusive   bool        `yaml:"exclusive" jsonschema_description:"The list leaves out records of exactly that time."`
 	Records     text        `yaml:"records" jsonschema:"required" jsonschema_description:"The path to the records in the answer; $ is the answer itself."`
 	Last        expression  `yaml:"last" jsonschema_description:"True on the last page."`
