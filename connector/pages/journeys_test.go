@@ -118,6 +118,10 @@ func TestAPlanIsReadAndApprovedInPartInABrowser(t *testing.T) {
 				t.Errorf("%s was made, and nobody approved it", name)
 			}
 		}
+		b.do(chromedp.Click(".stick .reject summary"))
+		b.fill(".reject #reason", "a wrong export")
+		b.press("button[value=reject]")
+		b.stop("is rejected. payersync sends none of its changes.", "a wrong export")
 	})
 }
 
