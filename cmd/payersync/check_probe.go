@@ -12,6 +12,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
+	"payersync/connector/admin"
 	"payersync/connector/billing"
 	"payersync/state"
 )
@@ -150,10 +151,8 @@ func noteOutcome(ctx context.Context, s *session.Session, customer string, found
 	if len(said) == 0 {
 		said = append(said, "nothing is otherwise than the configuration says")
 	}
-	return s.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error {
-		return tx.Audit(state.Entry{Actor: actor(), Action: "probed by writing", Subject: customer,
-			Reason: strings.Join(said, "; ")})
-	})
+	return admin.Audit(context.WithoutCancel(ctx), s.Ledger, state.Entry{Actor: actor(), Action: "probed by writing", Subject: customer,
+		Reason: strings.Join(said, "; ")})
 }
 
 func judgeTrial(trial billing.Trial) error {
@@ -214,9 +213,7 @@ func (a *app) tryOut(ctx context.Context, s *session.Session, f checkFlags) (bil
 		return billing.Trial{}, err
 	}
 	audit := func(action string) error {
-		return s.Ledger.Do(ctx, func(tx *state.Tx) error {
-			return tx.Audit(state.Entry{Actor: actor(), Action: action, Subject: f.customer})
-		})
+		return admin.Audit(ctx, s.Ledger, state.Entry{Actor: actor(), Action: action, Subject: f.customer})
 	}
 	if err := audit("probe by writing"); err != nil {
 		return billing.Trial{}, err

@@ -20,8 +20,8 @@ import (
 	"payersync/connector/accounting"
 	"payersync/connector/accounting/httpsource"
 	"payersync/connector/accounting/xero"
+	"payersync/connector/admin"
 	"payersync/connector/credentials"
-	"payersync/state"
 )
 
 // localRedirect is the default redirect address of connect.
@@ -94,7 +94,7 @@ func (a *app) connect(ctx context.Context, s *session.Session, name string, how 
 		return err
 	}
 	if !proven { // known customers may be of another account: as after a restore
-		if err := s.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.MarkRestored() }); err != nil {
+		if err := admin.DoubtCustomers(ctx, s.Ledger); err != nil {
 			return err
 		}
 		a.Print("Nothing is created before the service's list has been read anew, and for %s more.",

@@ -10,6 +10,8 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector/admin"
+	"payersync/connector/syncer"
 	"payersync/state"
 )
 
@@ -73,11 +75,8 @@ func (a *app) separateConnections(ctx context.Context, s *session.Session, d sta
 	if err := s.Config.Has(d.New); err != nil {
 		return err
 	}
-	var news bool
-	if err := s.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
-		news, err = tx.DecideConnections(d)
-		return err
-	}); err != nil {
+	news, err := admin.SeparateConnections(ctx, s.Ledger, d.Old, d.New, syncer.Operator{Name: d.Actor, Reason: d.Reason})
+	if err != nil {
 		return notDecided(d, err)
 	}
 	if news {
@@ -90,7 +89,7 @@ func (a *app) separateConnections(ctx context.Context, s *session.Session, d sta
 }
 
 func (a *app) takeSeparateBack(ctx context.Context, s *session.Session, d state.ConnectionDecision) error {
-	if err := s.Ledger.Do(ctx, func(tx *state.Tx) error { return tx.TakeConnectionDecisionBack(d) }); err != nil {
+	if err := admin.UndoSeparation(ctx, s.Ledger, d.Old, d.New, syncer.Operator{Name: d.Actor, Reason: d.Reason}); err != nil {
 		return notDecided(d, err)
 	}
 	a.Print("The decision that %s and %s are separate is taken back.", show.Visible(d.Old), show.Visible(d.New))

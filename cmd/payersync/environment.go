@@ -10,7 +10,9 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
+	"payersync/connector/admin"
 	"payersync/connector/reconcile"
+	"payersync/connector/syncer"
 	"payersync/state"
 )
 
@@ -131,12 +133,7 @@ func (a *app) moveEnvironment(ctx context.Context, s *session.Session, reason st
 		a.Print("Nothing was moved.")
 		return a.Result(r)
 	}
-	if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
-		if err := tx.MoveAccount(r.Configuration, state.Entry{Actor: actor(), Reason: reason}); err != nil {
-			return err
-		}
-		return tx.MarkRestored()
-	}); err != nil {
+	if err := admin.MoveAccount(ctx, s.Ledger, r.Configuration, syncer.Operator{Name: actor(), Reason: reason}); err != nil {
 		return err
 	}
 	a.Print("Moved. Nothing is created before the service's list has been read anew, and for %s more.",
@@ -186,13 +183,7 @@ func (a *app) trustUpdates(ctx context.Context, s *session.Session, reason strin
 		a.Print("Nothing to do: updates are not stopped.")
 		return a.Result(r)
 	}
-	if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
-		if err := tx.SaveRoundTrip(way,
-			state.Verification{By: state.TripPerson, Subject: actor(), Survived: []string{state.TripAny}}); err != nil {
-			return err
-		}
-		return tx.Audit(state.Entry{Actor: actor(), Action: "trust updates", Subject: way.Address, Reason: reason})
-	}); err != nil {
+	if err := admin.TrustUpdates(ctx, s.Ledger, way, syncer.Operator{Name: actor(), Reason: reason}); err != nil {
 		return err
 	}
 	a.Print("Noted. The next run sends updates again, as %s.", way.Spelling)

@@ -13,6 +13,7 @@ import (
 	"payersync/cmd/payersync/internal/show"
 	"payersync/cmd/payersync/internal/usage"
 	"payersync/connector"
+	"payersync/connector/admin"
 	"payersync/state"
 )
 
@@ -65,9 +66,7 @@ func (a *app) exportPayer(ctx context.Context, s *session.Session, id state.Reco
 	if err != nil {
 		return err
 	}
-	if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
-		return tx.Audit(state.Entry{Actor: actor(), Action: "export payer", Subject: id.Connection + "/" + id.SourceID})
-	}); err != nil {
+	if err := admin.Audit(ctx, s.Ledger, state.Entry{Actor: actor(), Action: "export payer", Subject: id.Connection + "/" + id.SourceID}); err != nil {
 		return err
 	}
 	out := payerExport{a.now().UTC().Truncate(time.Second), held}

@@ -138,9 +138,7 @@ func (a *app) runLettersShow(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
-			return tx.Audit(state.Entry{Actor: actor(), Action: "show letter", Subject: fmt.Sprint(l.ID)})
-		}); err != nil {
+		if err := admin.Audit(ctx, s.Ledger, state.Entry{Actor: actor(), Action: "show letter", Subject: fmt.Sprint(l.ID)}); err != nil {
 			return err
 		}
 		_, message, _ := strings.Cut(string(l.Body), "\n")

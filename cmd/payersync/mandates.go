@@ -102,9 +102,7 @@ func (a *app) withMandates(ctx context.Context, f state.Filter, links bool,
 			if !links {
 				return nil
 			}
-			return s.Ledger.Do(ctx, func(tx *state.Tx) error {
-				return tx.Audit(state.Entry{Actor: actor(), Action: "show signing links", Subject: connector.Plural(n, "mandate")})
-			})
+			return admin.Audit(ctx, s.Ledger, state.Entry{Actor: actor(), Action: "show signing links", Subject: connector.Plural(n, "mandate")})
 		}, func(rows []state.MandateRow) error {
 			some, err := reportMandates(ctx, s, rows, links)
 			if err != nil {

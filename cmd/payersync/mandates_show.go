@@ -9,6 +9,7 @@ import (
 	"payersync/cmd/payersync/internal/session"
 	"payersync/cmd/payersync/internal/show"
 	"payersync/connector"
+	"payersync/connector/admin"
 	"payersync/state"
 )
 
@@ -70,9 +71,7 @@ func storyOf(ctx context.Context, s *session.Session, id string) (mandateStory, 
 
 // addFailureReasons unseals the reasons, after the audit log has stored the request for them.
 func addFailureReasons(ctx context.Context, s *session.Session, story *mandateStory) error {
-	if err := s.Ledger.Do(ctx, func(tx *state.Tx) error {
-		return tx.Audit(state.Entry{Actor: actor(), Action: "show failure reason", Subject: story.MandateID})
-	}); err != nil {
+	if err := admin.Audit(ctx, s.Ledger, state.Entry{Actor: actor(), Action: "show failure reason", Subject: story.MandateID}); err != nil {
 		return err
 	}
 	reasons, err := s.Ledger.FailureReasons(ctx, story.MandateID)

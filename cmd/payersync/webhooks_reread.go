@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 
 	"payersync/cmd/payersync/internal/session"
@@ -106,22 +105,5 @@ func rereadPart(ctx context.Context, s *session.Session, part []state.Quarantine
 	if len(anew) == 0 {
 		return 0, nil
 	}
-	err = s.Ledger.Do(ctx, func(tx *state.Tx) error {
-		understood = 0
-		for _, key := range slices.Sorted(maps.Keys(anew)) {
-			still, err := admin.PutBack(tx, key, anew[key])
-			if err != nil {
-				return err
-			}
-			if still {
-				understood++
-			}
-		}
-		if understood == 0 {
-			return nil
-		}
-		return tx.Audit(state.Entry{Actor: actor(), Action: "replay deliveries", Subject: "quarantined",
-			Reason: connector.Plural(understood, "delivery") + " understood anew"})
-	})
-	return understood, err
+	return admin.PutBackAll(ctx, s.Ledger, anew, actor())
 }

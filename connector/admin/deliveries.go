@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"payersync/connector"
@@ -136,7 +137,7 @@ func (d *Deliveries) replay(ctx context.Context, name string, by syncer.Operator
 	}
 	return d.Ledger.Do(ctx, func(tx *state.Tx) (err error) {
 		if quarantined {
-			_, err = PutBack(tx, found.DeliveryKey, anew)
+			_, err = putBack(tx, found.DeliveryKey, anew)
 		} else {
 			_, err = tx.ReplayDelivery(found.DeliveryKey)
 		}
@@ -152,9 +153,9 @@ func Understood(anew []state.Delivery) bool {
 	return slices.ContainsFunc(anew, func(d state.Delivery) bool { return d.State != connector.InboxQuarantined })
 }
 
-// PutBack returns a quarantined delivery to the inbox as newly parsed: as one event, or as its several events. It
+// putBack returns a quarantined delivery to the inbox as newly parsed: as one event, or as its several events. It
 // reports false if somebody else has closed or replayed it.
-func PutBack(tx *state.Tx, key string, anew []state.Delivery) (bool, error) {
+func putBack(tx *state.Tx, key string, anew []state.Delivery) (bool, error) {
 	if anew[0].Key != "" {
 		return tx.SplitDelivery(key, anew)
 	}
@@ -165,6 +166,29 @@ func PutBack(tx *state.Tx, key string, anew []state.Delivery) (bool, error) {
 	}
 	_, err := tx.ReplayDelivery(key)
 	return true, err
+}
+
+// PutBackAll returns quarantined deliveries to the inbox as newly parsed, by their keys, with one entry in the audit log.
+// It returns how many went back.
+func PutBackAll(ctx context.Context, ledger *state.Ledger, anew map[string][]state.Delivery, by string) (n int, err error) {
+	err = ledger.Do(ctx, func(tx *state.Tx) error {
+		n = 0
+		for _, key := range slices.Sorted(maps.Keys(anew)) {
+			still, err := putBack(tx, key, anew[key])
+			if err != nil {
+				return err
+			}
+			if still {
+				n++
+			}
+		}
+		if n == 0 {
+			return nil
+		}
+		return tx.Audit(state.Entry{Actor: by, Action: "replay deliveries", Subject: "quarantined",
+			Reason: connector.Plural(n, "delivery") + " understood anew"})
+	})
+	return n, err
 }
 
 // closedByPerson is the detail of a delivery closed by a person.

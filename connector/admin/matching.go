@@ -32,11 +32,23 @@ func ReopenMatching(ctx context.Context, ledger *state.Ledger, connection string
 }
 
 // SeparateConnections notes the decision to treat two connections as two companies. It fails with
-// state.ErrNoConnection, state.ErrSameConnection or state.ErrConnectionDecided.
-func SeparateConnections(ctx context.Context, ledger *state.Ledger, old, connection string, by syncer.Operator) error {
-	return ledger.Do(ctx, func(tx *state.Tx) error {
-		_, err := tx.DecideConnections(state.ConnectionDecision{Old: old, New: connection, Decision: state.BooksSeparate,
-			Actor: by.Name, Reason: by.Reason})
+// state.ErrNoConnection, state.ErrSameConnection or state.ErrConnectionDecided. It reports false for a repeated decision.
+func SeparateConnections(ctx context.Context, ledger *state.Ledger, old, connection string, by syncer.Operator) (news bool,
+	err error) {
+	err = ledger.Do(ctx, func(tx *state.Tx) error {
+		news, err = tx.DecideConnections(separation(old, connection, by))
 		return err
 	})
+	return news, err
+}
+
+// UndoSeparation reverses SeparateConnections. It fails with state.ErrConnectionDecided without such a decision.
+func UndoSeparation(ctx context.Context, ledger *state.Ledger, old, connection string, by syncer.Operator) error {
+	return ledger.Do(ctx,
+		func(tx *state.Tx) error { return tx.TakeConnectionDecisionBack(separation(old, connection, by)) })
+}
+
+func separation(old, connection string, by syncer.Operator) state.ConnectionDecision {
+	return state.ConnectionDecision{Old: old, New: connection, Decision: state.BooksSeparate, Actor: by.Name,
+		Reason: by.Reason}
 }

@@ -316,10 +316,8 @@ func (v *visit) exportReport() error {
 	if class != "" {
 		what = strings.TrimSuffix("class "+string(class)+", "+string(step), ", ")
 	}
-	if err := v.ledger().Do(v.Context(), func(tx *state.Tx) error {
-		return tx.Audit(state.Entry{Actor: v.User.Name, Action: "export report",
-			Subject: connector.Plural(len(rows), "record"), Reason: what})
-	}); err != nil {
+	if err := admin.Audit(v.Context(), v.ledger(), state.Entry{Actor: v.User.Name, Action: "export report",
+		Subject: connector.Plural(len(rows), "record"), Reason: what}); err != nil {
 		return err
 	}
 	return v.download("report.csv", admin.ReportHeader, rows)

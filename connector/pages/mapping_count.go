@@ -104,10 +104,8 @@ func (v *visit) addPreview(p *mappingPage, checked admin.Checked, now admin.Mapp
 		p.RecordWhy = "No rule was tried: the record was removed, or cannot be read."
 		return nil
 	}
-	return v.ledger().Do(ctx, func(tx *state.Tx) error {
-		return tx.Audit(state.Entry{Actor: v.User.Name, Action: "show record", Subject: p.Connection + " " + p.Record,
-			Reason: "mapping"})
-	})
+	return admin.Audit(ctx, v.ledger(), state.Entry{Actor: v.User.Name, Action: "show record", Subject: p.Connection + " " + p.Record,
+		Reason: "mapping"})
 }
 
 var noCount = problem{Status: http.StatusNotFound, Title: "There is no such count",

@@ -43,7 +43,7 @@ func (v *visit) separateBooks() error {
 	if err != nil {
 		return err
 	}
-	err = admin.SeparateConnections(v.Context(), v.ledger(), other, connection,
+	_, err = admin.SeparateConnections(v.Context(), v.ledger(), other, connection,
 		syncer.Operator{Name: v.User.Name, Reason: why})
 	switch {
 	case errors.Is(err, state.ErrConnectionDecided):

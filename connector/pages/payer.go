@@ -398,9 +398,7 @@ func (v *visit) showLink() error {
 		return problem{Status: http.StatusConflict, Title: "There is no signing link",
 			Sentence: "Only an unsigned mandate has one.", Next: "Open the payer again."}
 	}
-	if err := v.ledger().Do(v.Context(), func(tx *state.Tx) error {
-		return tx.Audit(state.Entry{Actor: v.User.Name, Action: "show signing links", Subject: s.MandateID})
-	}); err != nil {
+	if err := admin.Audit(v.Context(), v.ledger(), state.Entry{Actor: v.User.Name, Action: "show signing links", Subject: s.MandateID}); err != nil {
 		return err
 	}
 	expired, err := v.pages.cfg.Mandates.Expired(v.Context(), s.MandateID)

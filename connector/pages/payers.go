@@ -154,10 +154,8 @@ func (v *visit) exportPayers() error {
 			r.LinkState, r.Connection, r.SourceID}
 		cells[i] = rows[i].cells()
 	}
-	if err := v.ledger().Do(v.Context(), func(tx *state.Tx) error {
-		return tx.Audit(state.Entry{Actor: v.User.Name, Action: "export payers",
-			Subject: connector.Plural(len(rows), "record"), Reason: cmp.Or(codes, "all")})
-	}); err != nil {
+	if err := admin.Audit(v.Context(), v.ledger(), state.Entry{Actor: v.User.Name, Action: "export payers",
+		Subject: connector.Plural(len(rows), "record"), Reason: cmp.Or(codes, "all")}); err != nil {
 		return err
 	}
 	if v.filled("format") != "json" {

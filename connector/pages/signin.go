@@ -175,7 +175,7 @@ func (p *Pages) noteRefusal(ctx context.Context, of string, e state.Entry) {
 	if n > 1 {
 		e.Reason += fmt.Sprintf("; %d times since the line before", n)
 	}
-	if err := p.cfg.Ledger.Do(context.WithoutCancel(ctx), func(tx *state.Tx) error { return tx.Audit(e) }); err != nil {
+	if err := admin.Audit(context.WithoutCancel(ctx), p.cfg.Ledger, e); err != nil {
 		p.cfg.Report(Event{Route: "the audit log", User: e.Actor, Err: err})
 	}
 }

@@ -403,10 +403,8 @@ func (v *visit) exportTold() error {
 				row.Since, r.Next()})
 		}
 	}
-	if err := v.ledger().Do(v.Context(), func(tx *state.Tx) error {
-		return tx.Audit(state.Entry{Actor: v.User.Name, Action: "export to do",
-			Subject: connector.Plural(len(cells), "record"), Reason: string(r)})
-	}); err != nil {
+	if err := admin.Audit(v.Context(), v.ledger(), state.Entry{Actor: v.User.Name, Action: "export to do",
+		Subject: connector.Plural(len(cells), "record"), Reason: string(r)}); err != nil {
 		return err
 	}
 	return v.download("todo-"+string(r)+".csv", toldHeader, cells)
