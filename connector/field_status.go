@@ -18,8 +18,8 @@ const (
 // FieldStatuses are all field statuses, in the order of a mandate's life.
 var FieldStatuses = []FieldStatus{FieldNone, FieldAsked, FieldSigned, FieldActive, FieldCancelled}
 
-// FieldStatus returns the field status for a status; "" is the status for no mandate. It is false for an undocumented status:
-// payersync reports nothing to others about it.
+// FieldStatus returns the field status for a status; "" is the status for no mandate. It is false for an undocumented
+// status: payersync reports nothing to others about it.
 func (s MandateStatus) FieldStatus() (FieldStatus, bool) {
 	switch s {
 	case "":

@@ -7,8 +7,8 @@ import (
 
 // accountCommand matches a command line of payersync up to the end of the command's name, if the command works on one
 // account. Commands of all accounts, of nodes and of no ledger (accounts, nodes, serve, healthcheck, init, demo,
-// sandbox, source, version, man, help, completion) take no account. TestHintsKnowEveryCommandOfAnAccount compares it with the
-// command tree.
+// sandbox, source, version, man, help, completion) take no account. TestHintsKnowEveryCommandOfAnAccount compares it
+// with the command tree.
 var accountCommand = regexp.MustCompile(`\bpayersync (?:` + strings.Join([]string{
 	`audit`, `backfill`, `check`, `connect`, `report`, `status`, `sweep`, `sync`, `todo`,
 	`alerts (?:list|send|test)`,

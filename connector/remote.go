@@ -33,8 +33,8 @@ var ErrNeverTried = errors.New("no attempt was made to send it")
 // of requests is wrong, not a record.
 var ErrWrongWay = errors.New("it does not accept requests of this form")
 
-// RemoteError is a failed call to a remote system. It contains no query string, header or personal value. It quotes a body
-// only by its code, and by the explanation of a refused request without personal data.
+// RemoteError is a failed call to a remote system. It contains no query string, header or personal value. It quotes a
+// body only by its code, and by the explanation of a refused request without personal data.
 type RemoteError struct {
 	Op      string    // what was being done, for example "create customer"
 	Fault   Fault     // its meaning for the caller

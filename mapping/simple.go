@@ -227,8 +227,9 @@ var forms = map[string][]string{
 	"country":  {"country(…)"},
 }
 
-// CustomerFields returns the fields of a mapping file in reading order, also those without a rule. Conditions, and lists
-// made by one expression, are rules by hand. So is the key: another key gives every payer a new number. The error is a *strict.Error for a file that is no mapping.
+// CustomerFields returns the fields of a mapping file in reading order, also those without a rule. Conditions, and
+// lists made by one expression, are rules by hand. So is the key: another key gives every payer a new number. The
+// error is a *strict.Error for a file that is no mapping.
 func CustomerFields(data []byte) ([]CustomerField, error) {
 	file, doc, err := strict.Load("mapping", data, mappingFile{})
 	if doc == nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// TouchedAccounts returns the accounts whose files, state or addresses were changed at a time or later, by name. Call it
-// with a time some minutes ago: a change shows only once its transaction has ended.
+// TouchedAccounts returns the accounts whose files, state or addresses were changed at a time or later, by name. Call
+// it with a time some minutes ago: a change shows only once its transaction has ended.
 func (s *Server) TouchedAccounts(ctx context.Context, since time.Time) ([]AccountInfo, error) {
 	return s.accountRows(ctx, "SELECT "+accountColumns+" FROM accounts WHERE touched_at >= $1 ORDER BY name",
 		stampText(since))

@@ -95,9 +95,9 @@ func (tx *Tx) newToIndex(group []CreateAnswer) (fresh, rest []CreateAnswer, err 
 	return fresh, rest, nil
 }
 
-// eachWithFinding calls do for each given payer of a connection with a finding about its customer or its mandate. payers is a
-// JSON list of source ids. An answer in order cannot change what is decided about the other payers, so the write does not
-// decide again on them.
+// eachWithFinding calls do for each given payer of a connection with a finding about its customer or its mandate.
+// payers is a JSON list of source ids. An answer in order cannot change what is decided about the other payers, so
+// the write does not decide again on them.
 func (tx *Tx) eachWithFinding(connection, payers string, do func(Payer)) error {
 	return tx.each("SELECT DISTINCT source_id FROM attention WHERE connection = ? AND topic <> 'record' AND source_id IN (SELECT value FROM json_each(?))", []any{connection, payers}, func(scan func(...any) error) error {
 		p := Payer{Connection: connection}

@@ -2,8 +2,8 @@ package state
 
 import "strings"
 
-// isApproved is the condition that change c may be sent: it was approved by itself, or the plan that lists it was released
-// as a whole. Every reader of an approval uses it.
+// isApproved is the condition that change c may be sent: it was approved by itself, or the plan that lists it was
+// released as a whole. Every reader of an approval uses it.
 const isApproved = "(c.approved = 1 OR EXISTS (SELECT 1 FROM plans released WHERE released.plan_id = c.plan_id AND released.released = 1))"
 
 // approvedAs is isApproved as a value of a change with another name.

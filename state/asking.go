@@ -101,8 +101,8 @@ func (l *Ledger) UnaskedCounts(ctx context.Context, connection string) ([]Unaske
 	return out, connector.Wrap(err, "count the payers that are not asked")
 }
 
-// These are why the newest plan does not ask the payer of record r: the reason with the place of its rule, the beginning
-// of the mapping version of a rule, and the whole version.
+// These are why the newest plan does not ask the payer of record r: the reason with the place of its rule, the
+// beginning of the mapping version of a rule, and the whole version.
 const (
 	unaskedColumns = `r.not_asked AS not_asked,
 		CASE r.not_asked WHEN 'rule' THEN r.not_asked_line ELSE 0 END AS line, CASE r.not_asked WHEN 'rule' THEN r.not_asked_condition ELSE 0 END AS condition`
@@ -113,8 +113,8 @@ const (
 var unaskedMapping = "CASE r.not_asked WHEN 'rule' THEN " + strings.ReplaceAll(mappingTagged, "tag", unaskedTag) +
 	" ELSE '' END"
 
-// isUnasked is the condition that the newest plan includes record r's payer, which was not removed, without a mandate and
-// without an open request for one.
+// isUnasked is the condition that the newest plan includes record r's payer, which was not removed, without a mandate
+// and without an open request for one.
 const isUnasked = `r.decision = 'included' AND r.unseen = 0 AND r.forgotten = '' AND r.given_up = 0
 	AND NOT EXISTS (SELECT 1 FROM payers p WHERE p.connection = r.connection AND p.source_id = r.source_id AND p.mandate_id IS NOT NULL)
 	AND NOT EXISTS (SELECT 1 FROM changes q WHERE q.connection = r.connection AND q.source_id = r.source_id AND q.lane = 'mandate' AND (q.state = 'frozen' OR q.state = 'unknown'))`

@@ -121,8 +121,8 @@ func groupIn(p Plan) string {
 	return "CASE WHEN " + watched + " THEN 'watch' ELSE c.action END"
 }
 
-// inChanges returns the expression for the plan of change c in a query of pending changes. Few changes of a sent plan are
-// pending, so the index over open changes finds them, and not the one over plans.
+// inChanges returns the expression for the plan of change c in a query of pending changes. Few changes of a sent plan
+// are pending, so the index over open changes finds them, and not the one over plans.
 func (p Plan) inChanges() string {
 	if p.State == PlanApplied || p.State == PlanSuperseded {
 		return "+c.plan_id"

@@ -210,7 +210,8 @@ func (d Decision) conclusion(content, newest string) conclusion {
 	return c
 }
 
-// conclude notes on the records of a page what was decided, with one statement for all records with the same conclusion.
+// conclude notes on the records of a page what was decided, with one statement for all records with the same
+// conclusion.
 func (tx *Tx) conclude(connection, mapping string, decided map[conclusion][]string) error {
 	for c, ids := range decided {
 		page, err := json.Marshal(ids)

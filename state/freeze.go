@@ -277,7 +277,8 @@ func (tx *Tx) pendingOf(group []Change) (map[int64]bool, error) {
 	})
 }
 
-// moveAll is touch for several changes with the same values. It fails with errNotTogether if one does not meet the condition.
+// moveAll is touch for several changes with the same values. It fails with errNotTogether if one does not meet the
+// condition.
 func (tx *Tx) moveAll(run int64, group []Change, set, where string) error {
 	ours, others := []int64{}, []int64{} // that this run touched last, and the rest
 	for _, c := range group {

@@ -15,9 +15,9 @@ import (
 	"payersync/connector"
 )
 
-// A ledger counts its commits. That count is its generation, and the mark, a file beside it, holds it. A ledger with fewer
-// commits than its mark is a restored older copy, reported or not. It lacks the requests since the
-// copy, so a record could be created twice.
+// A ledger counts its commits. That count is its generation, and the mark, a file beside it, holds it. A ledger with
+// fewer commits than its mark is a restored older copy, reported or not. It lacks the requests since the copy, so a
+// record could be created twice.
 //
 // The mark follows the ledger, never the other way round: it is written after the commit is durable
 // and before anybody learns of it. A process that dies in between leaves an older mark, which is

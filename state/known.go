@@ -45,7 +45,8 @@ type Known struct {
 	Young  int // creates that made the customer within Arrival
 	Open   int // open changes of the customer
 
-	// the key that the customer shows and our newest update wrote, if the payer moves to it; then Others and Taken are about it
+	// the key that the customer shows and our newest update wrote, if the payer moves to it; then Others and Taken are
+	// about it
 	Moved connector.Key
 	Sent  []connector.Customer // wanted by updates that may have taken effect at an unknown time, the newest first
 

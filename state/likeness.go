@@ -264,7 +264,8 @@ type SimilarPayer struct {
 
 // SimilarPayers are the payers of ours that a record without a customer may be.
 type SimilarPayers struct {
-	// have the name and an e-mail address, a phone or a postcode in common; their records have left the books, and they have customers
+	// have the name and an e-mail address, a phone or a postcode in common; their records have left the books, and they
+	// have customers
 	Left  []SimilarPayer
 	Twice []SimilarPayer // have the name and an e-mail address in common and no two postcodes; their records are in the same books
 }

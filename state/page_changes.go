@@ -82,8 +82,8 @@ func (l *Ledger) PageChanges(ctx context.Context, connection, mapping string, re
 	return out, err
 }
 
-// newRecords returns the records of a page that the ledger has never held. The map as holds the content hash of each record.
-// The hash is "" if the page shows the record twice with different contents.
+// newRecords returns the records of a page that the ledger has never held. The map as holds the content hash of each
+// record. The hash is "" if the page shows the record twice with different contents.
 func (l *Ledger) newRecords(ctx context.Context, connection string, records []connector.Record,
 	as map[string]string) ([]Candidate, error) {
 	if len(records) == 0 {

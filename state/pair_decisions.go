@@ -198,7 +198,8 @@ func (l *Ledger) PendingLinks(ctx context.Context, after PendingLink, limit int)
 		func(p *PendingLink) []any { return []any{&p.Connection, &p.SourceID, &p.BillingID, &p.At} })
 }
 
-// PendingLinksByCustomer returns the record that each promised customer was accepted for, of all connections, by customer.
+// PendingLinksByCustomer returns the record that each promised customer was accepted for, of all connections, by
+// customer.
 func (l *Ledger) PendingLinksByCustomer(ctx context.Context) (map[string]string, error) {
 	out := map[string]string{}
 	type row struct{ customer, record string }

@@ -51,7 +51,8 @@ func (tx *Tx) JudgePass(pass int64, lacking, unread int) error {
 // Index says how far the index of the service's customers can be believed. A pass
 // that left something in doubt counts for nothing here.
 type Index struct {
-	// start of the older of the newest two complete passes, one after the other, that saw the same customers; zero for none
+	// start of the older of the newest two complete passes, one after the other, that saw the same customers; zero for
+	// none
 	Believed  time.Time
 	Since     int64     // ticket of that pass; 0 for none
 	Customers int       // seen by that pass

@@ -5,8 +5,8 @@ import (
 	"payersync/connector/protocol"
 )
 
-// PlanFacts are the facts about a record that only a plan knows. They follow from the mapping, or from a comparison with
-// other records and customers. A plan stores them, so a later write decides by all facts.
+// PlanFacts are the facts about a record that only a plan knows. They follow from the mapping, or from a comparison
+// with other records and customers. A plan stores them, so a later write decides by all facts.
 type PlanFacts struct {
 	unfit connector.Reason // why the record is unfit; "" for a record that fits
 	hash  string           // of the wanted customer; "" for that of the newest change of the customer

@@ -8,8 +8,8 @@ const sameContent = "="
 // isPlanned is the condition that the last plan saw the present content of record r.
 const isPlanned = "r.planned_hash IN ('" + sameContent + "', r.content_hash)"
 
-// mappingTag returns a mapping's version as records and labels keep it: the begin of its hash, 64 bits. Earlier rows keep
-// all of it.
+// mappingTag returns a mapping's version as records and labels keep it: the begin of its hash, 64 bits. Earlier rows
+// keep all of it.
 func mappingTag(version string) string { return version[:min(len(version), 16)] }
 
 // plannedWith is the condition that the last plan of record r used the mapping with the version of an expression.

@@ -22,8 +22,9 @@ import (
 // again.
 var ErrOvertaken = errors.New("a reading of the whole list began after this read of the customer")
 
-// saveShown keeps what an observation showed of a customer in the index: its key values, and keyed hashes of its names
-// and e-mail addresses. A list that shows the customer unchanged writes nothing, unless the time of the sighting matters.
+// saveShown keeps what an observation showed of a customer in the index: its key values, and keyed hashes of its
+// names and e-mail addresses. A list that shows the customer unchanged writes nothing, unless the time of the
+// sighting matters.
 func (tx *Tx) saveShown(k *Known) error {
 	readAt := ""
 	switch {

@@ -87,8 +87,8 @@ func (s schema) hasTable(name string) bool {
 	})
 }
 
-// fingerprint returns a keyed hash of the schema and of the newest version that this payersync knows. It returns "" without
-// a key; without the key nobody can forge it.
+// fingerprint returns a keyed hash of the schema and of the newest version that this payersync knows. It returns ""
+// without a key; without the key nobody can forge it.
 func (s schema) fingerprint(seal *sealer, newest int64) string {
 	if seal == nil || seal.away != nil {
 		return ""

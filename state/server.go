@@ -37,9 +37,11 @@ type Server struct {
 // ServerOptions says which database keeps the ledgers.
 type ServerOptions struct {
 	Address string // postgres://USER@HOST:PORT/DATABASE, or as PostgreSQL's own programs take it; never shown
-	// the same database with the role that owns the tables, for migrations; "" where the role of Address does, or the tables are up to date
+	// the same database with the role that owns the tables, for migrations; "" where the role of Address does, or the
+	// tables are up to date
 	Owner string
-	// that the ledgers have at most: one to hold locks, the others half to write and half to read, two of each at least; 0 means 16
+	// that the ledgers have at most: one to hold locks, the others half to write and half to read, two of each at least;
+	// 0 means 16
 	Connections int
 
 	// KeyEncryptionKey wraps the keys of accounts: 32 bytes, see ParseKey. Without it ledgers open with a key file alone.
@@ -253,8 +255,8 @@ func (s *Server) migrate(ctx context.Context, owner *pgxpool.Pool) error {
 		func(current, target int64) error { return knowsTables(ctx, db, current, target) }, func() error { return nil })
 }
 
-// withoutLimits returns connections like those of a pool, for migrations: one of a million payers takes longer than other
-// statements may.
+// withoutLimits returns connections like those of a pool, for migrations: one of a million payers takes longer than
+// other statements may.
 func withoutLimits(ctx context.Context, like *pgxpool.Pool) (*pgxpool.Pool, error) {
 	config := like.Config()
 	check := config.AfterConnect

@@ -17,14 +17,14 @@ import (
 // follows: the class of its record, the state of its link, and the findings.
 func (tx *Tx) Touch(p Payer) { tx.touched(RecordID{p.Connection, p.SourceID}) }
 
-// Explain is Touch for an event with a finding about a topic. A blank reason ends the finding. The detail is stored if the
-// facts give the same reason. See payerFacts.finding for facts that the ledger lacks.
+// Explain is Touch for an event with a finding about a topic. A blank reason ends the finding. The detail is stored
+// if the facts give the same reason. See payerFacts.finding for facts that the ledger lacks.
 func (tx *Tx) Explain(p Payer, topic Topic, reason connector.Reason, detail string) {
 	tx.touched(RecordID{p.Connection, p.SourceID}).said[topic] = finding{reason, detail}
 }
 
-// HoldLink is Touch for an event that has found a problem with a payer's customer. The ledger may not show that problem,
-// because the customer may not be linked. The event gives the state of the link and the reason.
+// HoldLink is Touch for an event that has found a problem with a payer's customer. The ledger may not show that
+// problem, because the customer may not be linked. The event gives the state of the link and the reason.
 func (tx *Tx) HoldLink(p Payer, to connector.LinkState, reason connector.Reason) {
 	t := tx.touched(RecordID{p.Connection, p.SourceID})
 	t.link, t.ended = to, reason
@@ -196,8 +196,8 @@ func (k payerFacts) progress(next protocol.Outcome, t *touchedPayer) protocol.St
 	return class
 }
 
-// findings returns the findings to store about the payer: those with another reason than the stored one, or with a detail.
-// It also returns the topics with another reason.
+// findings returns the findings to store about the payer: those with another reason than the stored one, or with a
+// detail. It also returns the topics with another reason.
 func (k payerFacts) findings(next protocol.Outcome, t *touchedPayer) (set findings, changed []Topic) {
 	set = findings{k.id, map[Topic]finding{}}
 	for i, topic := range topics {
@@ -221,9 +221,9 @@ func (k payerFacts) gives(topic Topic, next protocol.Outcome) connector.Reason {
 	return given
 }
 
-// finding returns the finding about one topic. given is the reason by the facts. It counts if the ledger has all facts, as
-// it has about mandates. A run or a person may know more about a record and its customer. Then the event's finding counts;
-// without one, the stored finding stays.
+// finding returns the finding about one topic. given is the reason by the facts. It counts if the ledger has all
+// facts, as it has about mandates. A run or a person may know more about a record and its customer. Then the event's
+// finding counts; without one, the stored finding stays.
 func (k payerFacts) finding(topic Topic, given connector.Reason, t *touchedPayer) finding {
 	told := finding{reason: k.told[topic.at()]}
 	said, explained := t.says(topic)
@@ -278,7 +278,8 @@ type payerFacts struct {
 	unconfirmed bool                // no read has shown the linked customer yet
 	creating    bool                // a create was sent, and has no answer
 	unanswered  bool                // the outcome of the customer's open change is unknown
-	// for a plan: the record or its surroundings have changed since the newest one, a request is under way, or the ledger was restored
+	// for a plan: the record or its surroundings have changed since the newest one, a request is under way, or the
+	// ledger was restored
 	waits bool
 	shown bool // the index knows the customer, and no other one with its key
 }

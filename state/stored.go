@@ -212,9 +212,9 @@ func (r StoredRecord) AsksForLink(d Decision) bool {
 	return d.Link || r.InFlight && r.link.state == connector.ChangePending
 }
 
-// UnaskedBy returns why a plan with this decision of a mapping version does not ask the record's payer for a mandate; the
-// zero value if it does, or if the payer has a mandate or a request under way. A plan leaves a record with a request in
-// flight as it is. UnaskedCounts counts the same after the plan.
+// UnaskedBy returns why a plan with this decision of a mapping version does not ask the record's payer for a mandate;
+// the zero value if it does, or if the payer has a mandate or a request under way. A plan leaves a record with a
+// request in flight as it is. UnaskedCounts counts the same after the plan.
 func (r StoredRecord) UnaskedBy(d Decision, version string) UnaskedCount {
 	why := UnaskedCount{Mapping: version, Unasked: d.Unasked}
 	if r.InFlight {

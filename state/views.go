@@ -159,8 +159,8 @@ func (l *Ledger) EachMandates(ctx context.Context, f Filter, told func(n int, mo
 	return err
 }
 
-// mandatePages returns the ids of the mandates of a filter, newest first, in lists as JSON; how many they are, and whether
-// there are more than its limit.
+// mandatePages returns the ids of the mandates of a filter, newest first, in lists as JSON; how many they are, and
+// whether there are more than its limit.
 func (l *Ledger) mandatePages(ctx context.Context, f Filter) (pages []string, n int, more bool, err error) {
 	limit := f.Limit
 	if limit > 0 {

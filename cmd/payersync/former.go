@@ -72,8 +72,8 @@ func presentNames(args []string) (present []string, from, to string) {
 	return args, "", ""
 }
 
-// placesOfWords returns the places of the first arguments that are no flags. Only the flags of all commands come before the
-// name of a command, or within it.
+// placesOfWords returns the places of the first arguments that are no flags. Only the flags of all commands come
+// before the name of a command, or within it.
 func placesOfWords(args []string) (at []int) {
 	for i := 0; i < len(args) && len(at) < 4; i++ {
 		switch arg := args[i]; {

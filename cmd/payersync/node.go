@@ -59,7 +59,8 @@ func (n *node) connected() *state.Server {
 	return n.server
 }
 
-// account returns the name of the account that the command works on; "" before it is known, and where the ledger is a file.
+// account returns the name of the account that the command works on; "" before it is known, and where the ledger is a
+// file.
 func (n *node) account() string {
 	if n == nil {
 		return ""
@@ -108,7 +109,8 @@ func (n *node) atWork() error {
 // pausedEvery is how often a command looks whether its account was paused.
 const pausedEvery = 2 * time.Second
 
-// untilPaused interrupts the command, as Ctrl-C would, once its account is not active any more. It ends with the command.
+// untilPaused interrupts the command, as Ctrl-C would, once its account is not active any more. It ends with the
+// command.
 func (n *node) untilPaused() {
 	ctx := n.ctx()
 	tick := time.NewTicker(pausedEvery)

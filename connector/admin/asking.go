@@ -45,8 +45,8 @@ func NotAskedBy(ctx context.Context, ledger *state.Ledger, connection string, fi
 	return ExplainUnasked(counts, texts, files), nil
 }
 
-// ExplainUnasked returns counts of payers that are not asked with the rules in words. texts are those of the mappings, by
-// their versions.
+// ExplainUnasked returns counts of payers that are not asked with the rules in words. texts are those of the
+// mappings, by their versions.
 func ExplainUnasked(counts []state.UnaskedCount, texts map[string]string, files MappingFiles) []NotAsked {
 	out := make([]NotAsked, len(counts))
 	for i, c := range counts {

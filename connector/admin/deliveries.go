@@ -168,8 +168,8 @@ func putBack(tx *state.Tx, key string, anew []state.Delivery) (bool, error) {
 	return true, err
 }
 
-// PutBackAll returns quarantined deliveries to the inbox as newly parsed, by their keys, with one entry in the audit log.
-// It returns how many went back.
+// PutBackAll returns quarantined deliveries to the inbox as newly parsed, by their keys, with one entry in the audit
+// log. It returns how many went back.
 func PutBackAll(ctx context.Context, ledger *state.Ledger, anew map[string][]state.Delivery, by string) (n int, err error) {
 	err = ledger.Do(ctx, func(tx *state.Tx) error {
 		n = 0

@@ -29,7 +29,8 @@ func DoubtCustomers(ctx context.Context, ledger *state.Ledger) error {
 	return ledger.Do(ctx, func(tx *state.Tx) error { return tx.MarkRestored() })
 }
 
-// TrustUpdates lets updates of a format go on although they have changed other values: a person says that this is right.
+// TrustUpdates lets updates of a format go on although they have changed other values: a person says that this is
+// right.
 func TrustUpdates(ctx context.Context, ledger *state.Ledger, format state.UpdateFormat, by syncer.Operator) error {
 	return ledger.Do(ctx, func(tx *state.Tx) error {
 		if err := tx.SaveRoundTrip(format,

@@ -42,8 +42,8 @@ type Mappings struct {
 	others []MappingFile // of connections hidden from the user
 }
 
-// LimitedTo returns the mappings of some connections, with a ledger limited to these. A file shared with a hidden connection
-// cannot be saved.
+// LimitedTo returns the mappings of some connections, with a ledger limited to these. A file shared with a hidden
+// connection cannot be saved.
 func (m *Mappings) LimitedTo(ledger *state.Ledger, connections []string) *Mappings {
 	only := *m
 	only.Ledger, only.Files = ledger, nil

@@ -55,7 +55,8 @@ type Likelihood string
 
 // The groups, in display order.
 const (
-	// one customer alone, name and e-mail address are equal, nothing speaks against it, and no other record of ours claims it
+	// one customer alone, name and e-mail address are equal, nothing speaks against it, and no other record of ours
+	// claims it
 	Likely  Likelihood = "likely"
 	Unclear Likelihood = "unclear" // one customer alone, for no other record of ours
 	Several Likelihood = "several" // more than one customer, or another record of ours claims the customer
@@ -86,7 +87,8 @@ type Matches struct {
 	shown []string // the connections visible to the user; nil for all
 }
 
-// LimitedTo returns the matches limited to some connections. Competing claims to a customer still count in all connections.
+// LimitedTo returns the matches limited to some connections. Competing claims to a customer still count in all
+// connections.
 func (m *Matches) LimitedTo(connections []string) *Matches {
 	only := *m
 	if only.shown = connections; connections == nil {
@@ -208,8 +210,8 @@ func (l *Likeness) judge(claims map[string]int) {
 	}
 }
 
-// GroupsOf groups what was found for the records of a connection, as Waiting does. Records that are like taken customers
-// only are in no group.
+// GroupsOf groups what was found for the records of a connection, as Waiting does. Records that are like taken
+// customers only are in no group.
 func GroupsOf(ctx context.Context, ledger *state.Ledger, connections []string, connection string,
 	found []match.Suggestion) (map[string]Likelihood, error) {
 	claims, err := decidedClaims(ctx, ledger, connections)

@@ -32,7 +32,8 @@ func ReopenMatching(ctx context.Context, ledger *state.Ledger, connection string
 }
 
 // SeparateConnections notes the decision to treat two connections as two companies. It fails with
-// state.ErrNoConnection, state.ErrSameConnection or state.ErrConnectionDecided. It reports false for a repeated decision.
+// state.ErrNoConnection, state.ErrSameConnection or state.ErrConnectionDecided. It reports false for a repeated
+// decision.
 func SeparateConnections(ctx context.Context, ledger *state.Ledger, old, connection string, by syncer.Operator) (news bool,
 	err error) {
 	err = ledger.Do(ctx, func(tx *state.Tx) error {

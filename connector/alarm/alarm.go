@@ -131,8 +131,8 @@ func (t *Notifier) notify(ctx context.Context) error {
 	return t.each(func(w Way) error { return t.notifyWay(ctx, w, open, found) })
 }
 
-// conditions returns the conditions, if the ledger can be written and read. Another process may lock it for a while, so look
-// tries twice.
+// conditions returns the conditions, if the ledger can be written and read. Another process may lock it for a while,
+// so look tries twice.
 func (t *Notifier) conditions(ctx context.Context) ([]health.Condition, error) {
 	err := t.Ledger.Ping(ctx)
 	if err != nil && ctx.Err() == nil {
@@ -384,8 +384,8 @@ type unwritten struct {
 	noticed time.Time
 }
 
-// NotifyUnwritable reports an unwritable ledger, or one impossible to open: then Ledger is nil. It cannot be noted in the
-// ledger, so each process reports it once for each way while it lasts.
+// NotifyUnwritable reports an unwritable ledger, or one impossible to open: then Ledger is nil. It cannot be noted in
+// the ledger, so each process reports it once for each way while it lasts.
 func (t *Notifier) NotifyUnwritable(ctx context.Context, cause error) error {
 	if t.unwritten == nil {
 		t.unwritten = map[string]*unwritten{}

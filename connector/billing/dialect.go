@@ -27,7 +27,8 @@ type Dialect struct {
 	MandateLink   string `yaml:"mandate_link"`  // auto | put | get
 	// unknown | same | new: the mandate that another request gives while one waits for a signature
 	LinkWhenCreated string `yaml:"link_when_created"`
-	// the path of the signing link in the answer to a create, beside the mandate that it made; "" where none is taken from there
+	// the path of the signing link in the answer to a create, beside the mandate that it made; "" where none is taken
+	// from there
 	CreateLink string `yaml:"create_link"`
 	Cancel     string `yaml:"cancel"` // colon | slash | query | body
 	// none: the service has no such call | colon | slash | query | body: as cancel

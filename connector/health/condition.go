@@ -109,8 +109,8 @@ var looks = []struct {
 	{[]Code{Attention}, (*look).attention},
 }
 
-// Present returns the present conditions, of these codes or of all: urgent ones first, and then in the order of Codes. All
-// displays keep this order. An unwritable ledger is known only to the process with the failed write.
+// Present returns the present conditions, of these codes or of all: urgent ones first, and then in the order of
+// Codes. All displays keep this order. An unwritable ledger is known only to the process with the failed write.
 func Present(ctx context.Context, ledger *state.Ledger, e Expected, codes ...Code) ([]Condition, error) {
 	l := &look{Expected: e, ledger: ledger, found: []Condition{}}
 	setDefault(&l.Has, func(string) bool { return true })

@@ -1,6 +1,6 @@
-// Package heap makes the garbage collector rest while the heap is small. By default, a heap of 10 MiB may grow by another
-// 10 MiB before the next collection. A run with many requests then collects many times a second, and spends a tenth of
-// its processor time on it. The package knows nothing of the contents of the heap.
+// Package heap makes the garbage collector rest while the heap is small. By default, a heap of 10 MiB may grow by
+// another 10 MiB before the next collection. A run with many requests then collects many times a second, and spends a
+// tenth of its processor time on it. The package knows nothing of the contents of the heap.
 package heap
 
 import (
@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// room is how much any heap may grow between two collections. A live heap above it follows the default of Go, so a large
-// run needs no more memory than before.
+// room is how much any heap may grow between two collections. A live heap above it follows the default of Go, so a
+// large run needs no more memory than before.
 const room = 48 << 20
 
 // The least and the most growth, in percent of the live heap. The least is Go's default.
@@ -22,7 +22,8 @@ var pace = sync.OnceFunc(func() {
 	again(most)
 })
 
-// Pace sets the growth of the heap by its size from now on. It does so after each collection. Later calls change nothing.
+// Pace sets the growth of the heap by its size from now on. It does so after each collection. Later calls change
+// nothing.
 func Pace() { pace() }
 
 // again sets the growth anew after the next collection. It notices the collection by an object without a holder. now is

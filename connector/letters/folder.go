@@ -65,8 +65,8 @@ func (d *Desk) findUnshared(desk state.LetterDesk, h *history, j *journal, readE
 	return &NotSharedError{Node: d.Settings.Node, Journal: d.Settings.Journal, Other: desk.FolderNode, At: desk.FolderAt}
 }
 
-// CheckFolder returns the node that marked the journal's folder last; "" for none. It fails with NotSharedError if that is
-// another node, and this node's folder does not show its mark.
+// CheckFolder returns the node that marked the journal's folder last; "" for none. It fails with NotSharedError if
+// that is another node, and this node's folder does not show its mark.
 func (d *Desk) CheckFolder(ctx context.Context) (node string, err error) {
 	desk, err := d.Ledger.LetterDesk(ctx)
 	if err != nil || d.Settings.Node == "" || desk.FolderNode == d.Settings.Node {

@@ -6,9 +6,9 @@
 //	     batch hash   one process
 //
 // The callers decide the recipients, the times and the contents. This package decides the next step of a message from
-// the ledger's facts ([Rules.Next]), the meaning of an answer ([OutcomeOf]), the pauses, and the end of a run after repeated
-// refusals ([Breaker]). A crash between begin and end leaves an unknown outcome. The policy of the kind decides what
-// follows.
+// the ledger's facts ([Rules.Next]), the meaning of an answer ([OutcomeOf]), the pauses, and the end of a run after
+// repeated refusals ([Breaker]). A crash between begin and end leaves an unknown outcome. The policy of the kind
+// decides what follows.
 package outbox
 
 import (

@@ -32,7 +32,8 @@ func (o Outcome) OfMessage() state.MessageState {
 // fullMailbox is the enhanced status of a refusal that ends when the mailbox's owner comes back.
 const fullMailbox = "5.2.2"
 
-// OutcomeOf returns the outcome of an attempt from the result of its sender. The outcome of an unknown error is unclear.
+// OutcomeOf returns the outcome of an attempt from the result of its sender. The outcome of an unknown error is
+// unclear.
 func OutcomeOf(answer string, err error) Outcome {
 	if err == nil {
 		return Outcome{State: state.MessageSent, Answer: answer}

@@ -33,8 +33,8 @@ const (
 // outlives the Config. It is safe for concurrent use.
 //
 // A ledger's file has one server, so the counters of strangers are in memory, and go into the file every few seconds.
-// Several nodes share a ledger in a database: each attempt is counted there, within one write. Otherwise each node would
-// allow as many wrong passwords as one node alone.
+// Several nodes share a ledger in a database: each attempt is counted there, within one write. Otherwise each node
+// would allow as many wrong passwords as one node alone.
 //
 // A browser with a valid device cookie is counted by itself (see device.go). Strangers are counted
 // by network, and by name and network together. No counter is of a name alone: attackers would lock

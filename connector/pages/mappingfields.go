@@ -346,8 +346,8 @@ func (t *fieldsTab) ruleOf(v *visit, f mapping.CustomerField) mapping.Simple {
 	return r
 }
 
-// part returns the part of a rule for a choice; "" for none. A column that the rule reads already keeps its spelling, and
-// any other one is trimmed unless a form does that.
+// part returns the part of a rule for a choice; "" for none. A column that the rule reads already keeps its spelling,
+// and any other one is trimmed unless a form does that.
 func (t *fieldsTab) part(choice, form string, present []string) string {
 	i := slices.IndexFunc(t.Columns, func(c admin.Column) bool { return c.Label == choice })
 	at := slices.IndexFunc(present, func(part string) bool {

@@ -222,7 +222,8 @@ type Attempt struct {
 	Hash     string           // of the rendered customer in its bytes
 	// of the successful answer to an update; 0 for none. It is kept, because reads may lag behind it
 	Answered int64
-	// not to be repeated before its time is over: sent often enough, refused since, or to a service without a memory of bytes
+	// not to be repeated before its time is over: sent often enough, refused since, or to a service without a memory of
+	// bytes
 	Rest bool
 }
 

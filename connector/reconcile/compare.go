@@ -54,8 +54,8 @@ func otherwise(k *state.Known, carried connector.Key, held bool) bool {
 }
 
 // compareLink compares the key that the customer carries with its payer's. An update of ours may have written the
-// payer's future key. The link is confirmed if no other customer or payer may have the key. The answer to a create is no
-// read: the service may answer from memory with a long deleted customer (fault F08).
+// payer's future key. The link is confirmed if no other customer or payer may have the key. The answer to a create is
+// no read: the service may answer from memory with a long deleted customer (fault F08).
 func compareLink(k *state.Known, carried connector.Key, news *state.Reflection) {
 	bare, ours := len(k.Customer.ExternalData) == 0, carried == k.Key
 	awaited := ours && k.Moves.Value != "" &&
@@ -101,8 +101,9 @@ func compareMandate(k *state.Known, news *state.Reflection) (moved bool) {
 	return moved
 }
 
-// agrees reports whether SaveAgreed stores all the news of a list about a customer: it is as the ledger knows it, or its
-// link is confirmed for the first time. TestAPageIsObservedAsItsCustomersOneByOne compares SaveAgreed with Reflect.
+// agrees reports whether SaveAgreed stores all the news of a list about a customer: it is as the ledger knows it, or
+// its link is confirmed for the first time. TestAPageIsObservedAsItsCustomersOneByOne compares SaveAgreed with
+// Reflect.
 func agrees(k *state.Known, news state.Reflection) bool {
 	if !k.Ours || !k.Same || !k.Alone || k.Told || k.Unlink.At != 0 || k.Moves != (connector.Key{}) ||
 		k.Shows != k.AppliedHash ||

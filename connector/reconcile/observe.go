@@ -5,8 +5,8 @@
 //	list ─────────────▶ Sweep ─┼─▶ Observe ─▶ mandates, history, links, index
 //	create, update, link ──────┘
 //
-// Observe has three steps: Known reads what the ledger knows of the customer, compare decides without a transaction what
-// follows, and Reflect stores it.
+// Observe has three steps: Known reads what the ledger knows of the customer, compare decides without a transaction
+// what follows, and Reflect stores it.
 //
 // Webhooks are hints; only a GET is trusted. A read takes a ticket from the ledger before it starts, and never
 // overwrites a read with a newer ticket (connector/RULES.md#tickets). Package syncer sends the requests; package worker

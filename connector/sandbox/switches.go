@@ -25,7 +25,8 @@ type Switches struct {
 	PersonFields string `yaml:"person_fields"`
 	// spelling of addresses in customer answers: short (line1, postCode) | long (addressLine1, postalCode)
 	AddressFields string `yaml:"address_fields"`
-	// shape in answers: map | list ({key, value}) | object ({connectorType, id}, more than one pair as array) | array (of such objects)
+	// shape in answers: map | list ({key, value}) | object ({connectorType, id}, more than one pair as array) | array
+	// (of such objects)
 	ExternalData  string `yaml:"external_data"`
 	CustomerTimes bool   `yaml:"customer_times"` // customers carry creationTime and lastUpdatedTime, owned by the service
 	Times         string `yaml:"times"`          // spelling of times: rfc3339 | utc (…UTC for Z) | zoneless
@@ -54,7 +55,8 @@ type Switches struct {
 	MandateTimes string `yaml:"mandate_times"`
 	// methods of the link call: both | put | get (with body) | put_list (GET lists the customer's mandates)
 	MandateLink string `yaml:"mandate_link"`
-	// link call in CREATED: same | renewed (the same mandate, a link of its own for each call; the earlier ones expire) | new (another mandate)
+	// link call in CREATED: same | renewed (the same mandate, a link of its own for each call; the earlier ones expire)
+	// | new (another mandate)
 	LinkWhenCreated string `yaml:"link_when_created"`
 	// a replaced mandate in CREATED: open (it stays, and can be signed) | cancelled
 	ReplacedMandate string `yaml:"replaced_mandate"`
@@ -62,7 +64,8 @@ type Switches struct {
 	LinkLife time.Duration `yaml:"link_life"`
 	// statuses of the latest mandate with a refused link call (400)
 	LinkRefused []connector.MandateStatus `yaml:"link_refused"`
-	// the effect of ChangeBank: new (a mandate in PENDING, the old one CANCELLED) | sign (the same in CREATED) | same (the same mandate, PENDING again)
+	// the effect of ChangeBank: new (a mandate in PENDING, the old one CANCELLED) | sign (the same in CREATED) | same
+	// (the same mandate, PENDING again)
 	BankChange string `yaml:"bank_change"`
 	// spelling of the cancel call: colon | slash | query | body
 	Cancel string `yaml:"cancel"`

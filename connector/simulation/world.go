@@ -61,7 +61,8 @@ type world struct {
 	procs   []*process // the first one serves webhooks
 	mapping int        // index into mappings
 
-	// the scheduler's, the network's, everybody else's chance, that of repeated requests, the server's, and that of a ledger that is carried
+	// the scheduler's, the network's, everybody else's chance, that of repeated requests, the server's, and that of a
+	// ledger that is carried
 	steps, wires, minds, echoes, cuts, journeys *rand.Rand
 
 	skew     time.Duration

@@ -61,8 +61,8 @@ func (a *answers[A]) close() {
 	<-a.over
 }
 
-// enqueueAnswer hands the answer to a create over to be stored with others. An answer with more than the customer and its key is
-// stored at once.
+// enqueueAnswer hands the answer to a create over to be stored with others. An answer with more than the customer and
+// its key is stored at once.
 func (w *walker) enqueueAnswer(ctx context.Context, sent state.Sent, made connector.RemoteCustomer) error {
 	if made.Mandate != nil || connector.KeyIn(made.ExternalData, sent.Change.Payer.Key.Name) != sent.Change.Payer.Key {
 		return w.saveMade(ctx, sent.Change, sent.Attempt, made)

@@ -245,7 +245,8 @@ func linkedCustomer(p state.Payer) match.Customer {
 	return match.Customer{RemoteCustomer: c, Taken: "linked to record " + p.SourceID}
 }
 
-// match compares the records of the run's connection with the customers of the index, unless the operator goes by keys alone.
+// match compares the records of the run's connection with the customers of the index, unless the operator goes by
+// keys alone.
 func (r *run) match(ctx context.Context) error {
 	if r.noProof != nil {
 		return nil

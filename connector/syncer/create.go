@@ -210,8 +210,8 @@ func (r *run) giveUp(ctx context.Context, c state.Change) error {
 	})
 }
 
-// reportWaiting reports the reason for the wait of a create possibly still to arrive. Without it, a create interrupted by
-// process crashes would never be reported.
+// reportWaiting reports the reason for the wait of a create possibly still to arrive. Without it, a create
+// interrupted by process crashes would never be reported.
 func (r *run) reportWaiting(ctx context.Context, c state.Change, reason connector.Reason, k keyKnown) error {
 	r.waitsUntil(k.until)
 	if reason == "" {

@@ -15,8 +15,8 @@ import (
 	"payersync/state"
 )
 
-// customerRead is one read of a customer before its adoption or update, for plans and for comparison by a person. Its values
-// do not enter the ledger; only the read right before sending does.
+// customerRead is one read of a customer before its adoption or update, for plans and for comparison by a person. Its
+// values do not enter the ledger; only the read right before sending does.
 type customerRead struct {
 	ticket   int64
 	customer connector.RemoteCustomer

@@ -82,7 +82,8 @@ func (r *run) decide(ctx context.Context, s subject) (state.Decision, error) {
 	return r.decideNew(ctx, d, s)
 }
 
-// reportForgotten asks a person to check a record without stored data, if it may be another payer than the forgotten one.
+// reportForgotten asks a person to check a record without stored data, if it may be another payer than the forgotten
+// one.
 func reportForgotten(d state.Decision, c state.Candidate) state.Decision {
 	if d.Reason != "" {
 		return d

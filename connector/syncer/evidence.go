@@ -73,8 +73,9 @@ func (r *run) observe(ctx context.Context, c state.Change, cause connector.Cause
 	})
 }
 
-// verify reads back customers after an answered create (fault F08): the service may have answered from memory. It reads
-// a few customers, or fewer than the pages of the list, one by one. Otherwise it reads the list, then the rest one by one.
+// verify reads back customers after an answered create (fault F08): the service may have answered from memory. It
+// reads a few customers, or fewer than the pages of the list, one by one. Otherwise it reads the list, then the rest
+// one by one.
 func (r *run) verify(ctx context.Context) error {
 	n, err := r.Ledger.UnverifiedCount(ctx, r.conn.Name)
 	if err != nil || n == 0 {
@@ -180,8 +181,8 @@ func (r *run) noteTrusted(ctx context.Context) error {
 	return err
 }
 
-// proveList makes one list pass for this run. It reads incomplete customers of the list again, because earlier reads may be
-// as old as an earlier list.
+// proveList makes one list pass for this run. It reads incomplete customers of the list again, because earlier reads
+// may be as old as an earlier list.
 func (r *run) proveList(ctx context.Context) error {
 	began := r.Ledger.Now()
 	err := r.Reconciler.Prove(ctx, began)

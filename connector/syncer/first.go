@@ -30,8 +30,8 @@ type firstPass struct {
 	done         chan error          // the result of storing; nil while nothing is being stored
 }
 
-// decidePage decides on new records of a page. It returns the ids of the records it will store; the caller stores the others
-// for the plan.
+// decidePage decides on new records of a page. It returns the ids of the records it will store; the caller stores the
+// others for the plan.
 func (p *firstPass) decidePage(ctx context.Context, first []state.Candidate) (map[string]bool, error) {
 	if p.found += len(first); len(first) == 0 || p.closed {
 		return nil, nil

@@ -241,8 +241,8 @@ func newGroupSize(first int) *groupSize {
 
 func (s *groupSize) get() int { return int(s.n.Load()) }
 
-// adapt notes that so many requests finished within a time. It says nothing if none did: free workers took the group, and
-// wait for their turns. A group grows to twice its size at most.
+// adapt notes that so many requests finished within a time. It says nothing if none did: free workers took the group,
+// and wait for their turns. A group grows to twice its size at most.
 func (s *groupSize) adapt(finished int, within time.Duration) {
 	if finished > 0 && within > 0 {
 		fits := int64(float64(finished) * float64(groupTime) / float64(within))

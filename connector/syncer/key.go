@@ -169,9 +169,9 @@ func (r *run) gatherSenders(ctx context.Context, sourceID string, k *keyKnown) e
 	return nil
 }
 
-// gatherPairDecision gathers a person's decision about the record's customer. The decision overrides the objections to a
-// customer with the key. While no customer carries the key and no create of the payer is open, the chosen customer
-// counts as the holder: an unlinked customer while available, and afterwards another payer's.
+// gatherPairDecision gathers a person's decision about the record's customer. The decision overrides the objections
+// to a customer with the key. While no customer carries the key and no create of the payer is open, the chosen
+// customer counts as the holder: an unlinked customer while available, and afterwards another payer's.
 func (r *run) gatherPairDecision(ctx context.Context, sourceID string, k *keyKnown) (err error) {
 	k.word, err = r.Ledger.Accepted(ctx, r.conn.Name, sourceID, k.key)
 	switch {
@@ -190,8 +190,8 @@ func (r *run) gatherPairDecision(ctx context.Context, sourceID string, k *keyKno
 	return nil
 }
 
-// reasonFor returns the reason to report for a step's reason. If the chosen customer is unavailable, it reports the cause.
-// If a person has ruled out the customer with the key, it reports the key as disputed.
+// reasonFor returns the reason to report for a step's reason. If the chosen customer is unavailable, it reports the
+// cause. If a person has ruled out the customer with the key, it reports the key as disputed.
 func (k keyKnown) reasonFor(reason connector.Reason) connector.Reason {
 	if k.rejected && reason == connector.ReasonOtherKey && k.other == "" {
 		return connector.ReasonKeyDisputed

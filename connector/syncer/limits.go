@@ -230,8 +230,8 @@ func (r *run) guard(ctx context.Context, plan state.Plan) (state.Plan, error) {
 	return r.askApproval(ctx, plan, waits)
 }
 
-// askApproval asks for approval of a plan above the limits. Without approval the plan waits. With approval, only the changes on
-// hold for other reasons wait.
+// askApproval asks for approval of a plan above the limits. Without approval the plan waits. With approval, only the
+// changes on hold for other reasons wait.
 func (r *run) askApproval(ctx context.Context, plan state.Plan, waits string) (state.Plan, error) {
 	if r.opts.Approve == nil {
 		return plan, r.setPlan(ctx, plan, state.PlanWaiting)

@@ -201,8 +201,8 @@ func (s *Syncer) ReinstateMandate(ctx context.Context, billing Canceller, p stat
 	return err
 }
 
-// rereadCustomer reads the customer after a call with an unknown outcome, so the ledger shows its effect. It always returns
-// the error of the call.
+// rereadCustomer reads the customer after a call with an unknown outcome, so the ledger shows its effect. It always
+// returns the error of the call.
 func (s *Syncer) rereadCustomer(ctx context.Context, p state.Payer, err error, cause connector.Cause) error {
 	if err == nil || connector.FaultOf(err) != connector.FaultUnknown {
 		return err
@@ -336,8 +336,9 @@ func (s *Syncer) sayAccepted(ctx context.Context, h Holder, by Operator, may fun
 	})
 }
 
-// SayPair notes an operator's decision on a record and a customer, with an entry in the audit log, unless it was noted
-// before. After an acceptance, requests that were refused before may be sent again. It fails as state.Tx.SavePairDecision does.
+// SayPair notes an operator's decision on a record and a customer, with an entry in the audit log, unless it was
+// noted before. After an acceptance, requests that were refused before may be sent again. It fails as
+// state.Tx.SavePairDecision does.
 func SayPair(tx *state.Tx, id state.RecordID, customer string, says state.PairVerdict, by Operator) error {
 	news, err := tx.SavePairDecision(id.Connection, id.SourceID, customer, says)
 	if err == nil && news && says == state.WordAccept {

@@ -448,8 +448,8 @@ func (f *forecast) largestGroups() []ChangeGroup {
 	return out
 }
 
-// addExamples adds the values: examples of groups and failures, the first emptied fields, and the first changed customers, or
-// the requested customer.
+// addExamples adds the values: examples of groups and failures, the first emptied fields, and the first changed
+// customers, or the requested customer.
 func (f *forecast) addExamples(ctx context.Context, p *Preview, sourceID string) error {
 	for i := range p.Groups {
 		c, err := f.customer(ctx, p.Groups[i].SourceIDs[0])

@@ -300,9 +300,9 @@ func (r *run) since(ctx context.Context) (time.Time, error) {
 	return since, nil
 }
 
-// guardMissing stops the run if a full reading shows far fewer of the known records than the guards allow. A permission,
-// a filter or an export without rows is the likelier reason (fault F45). The records are treated as removed once a
-// person has approved exactly these, or approves them now.
+// guardMissing stops the run if a full reading shows far fewer of the known records than the guards allow. A
+// permission, a filter or an export without rows is the likelier reason (fault F45). The records are treated as
+// removed once a person has approved exactly these, or approves them now.
 func (r *run) guardMissing(ctx context.Context) error {
 	unseen, known, err := r.Ledger.MissingCount(ctx, r.conn.Name)
 	if err != nil {

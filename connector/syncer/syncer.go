@@ -6,9 +6,9 @@
 //	apply  freeze the exact bytes (commit) ─▶ send ─▶ confirm (commit)
 //
 // The first readings of a connection plan new records page by page, before they are stored (firstPass); the plan then
-// looks only at the others. A dry run makes the same plan. A run first sends the requests frozen by an earlier run, with their frozen bytes, and
-// only then plans newer values. Other packages read mandates (reconcile), schedule runs (worker), and retry requests
-// within one call (transport).
+// looks only at the others. A dry run makes the same plan. A run first sends the requests frozen by an earlier run,
+// with their frozen bytes, and only then plans newer values. Other packages read mandates (reconcile), schedule runs
+// (worker), and retry requests within one call (transport).
 package syncer
 
 import (
@@ -314,7 +314,8 @@ func (s *Syncer) open(ctx context.Context, conn Connection, opts RunOptions, loc
 	})
 }
 
-// claim ends the connection's lease if the lock proves its holder dead. Without a lock and an open run it returns errNoRun.
+// claim ends the connection's lease if the lock proves its holder dead. Without a lock and an open run it returns
+// errNoRun.
 func claim(tx *state.Tx, connection string, lock *state.Lock) error {
 	if lock.Proves() {
 		return tx.EndLease(connection)

@@ -34,8 +34,9 @@ func (s *strayMark) Error() string { return fmt.Sprintf("stray quotation mark in
 // before a delimiter or the end of a line. A mark inside such a cell is written twice. In any other cell a
 // mark with text on both sides is text.
 //
-// Every other mark is stray, and ends the reading: it may belong to a cell with lines like rows in its text. So does a
-// mark that opens a cell with as many delimiters in its lines as rows have: the rows behind it may have become its text.
+// Every other mark is stray, and ends the reading: it may belong to a cell with lines like rows in its text. So does
+// a mark that opens a cell with as many delimiters in its lines as rows have: the rows behind it may have become its
+// text.
 type rowReader struct {
 	in    *bufio.Reader
 	comma string

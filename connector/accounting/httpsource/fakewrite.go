@@ -53,8 +53,8 @@ func (f *Fake) field(req *http.Request, got map[string]string) (status int, answ
 	return 0, nil, false
 }
 
-// ofOne compares a request with r, which the profile makes for one record. vars has the id and the value of the request.
-// want is r with marks, or nil if the methods differ. whole is true if all parts of the request are as in r.
+// ofOne compares a request with r, which the profile makes for one record. vars has the id and the value of the
+// request. want is r with marks, or nil if the methods differ. whole is true if all parts of the request are as in r.
 func (f *Fake) ofOne(req *http.Request, got map[string]string, r request) (vars map[string]any,
 	want map[string]string, whole bool) {
 	vars = f.source.request(f.tenant(), time.Time{})

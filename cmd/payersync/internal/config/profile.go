@@ -128,8 +128,8 @@ func ShippedProfile(name string) *httpsource.Profile {
 // ownProfiles are the profiles that this process read from files, by name and content.
 var ownProfiles sync.Map
 
-// LoadProfile reads the profile in a file. It returns the same profile again for the same content, so two readings of an
-// unchanged configuration are equal, and serve sees an edit of the profile as an edit of the configuration.
+// LoadProfile reads the profile in a file. It returns the same profile again for the same content, so two readings of
+// an unchanged configuration are equal, and serve sees an edit of the profile as an edit of the configuration.
 func LoadProfile(file string) (*httpsource.Profile, error) {
 	f, err := os.Open(file) //nolint:gosec // the configuration names it
 	if err != nil {
