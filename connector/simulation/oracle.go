@@ -16,7 +16,8 @@ import (
 // oracle judges the connector by the true events: it sees every request like the service, every answer like
 // the connector, and all acts of others. It knows nothing of the connector's code.
 type oracle struct {
-	w *world
+	touched bool // somebody edited a customer
+	w       *world
 
 	foreign    map[string]bool                 // customers made by others
 	keys       map[string]map[string]bool      // every key value a customer ever carried
@@ -230,6 +231,7 @@ func (o *oracle) addedBy(id string, fields map[string]any) {
 
 // edited notes a customer's key after somebody's edit.
 func (o *oracle) edited(id string) {
+	o.touched = true
 	if c, ok := o.w.service.Customer(id); ok {
 		o.carries(id, c.ExternalData[keyName])
 	}

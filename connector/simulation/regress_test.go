@@ -63,6 +63,7 @@ var regressions = []struct {
 	{20001395, "a create that was refused for its token was taken back, and sent with other bytes later"},
 	{1014995819543, "a sweep showed the values of an update, and the class of the record went on as working"},
 	{51001238, "a link came to be in conflict by a read, and a run was complete without a word of it"},
+	{76017310, "nobody let updates go on after colleagues had edited two customers during the trials, and a restore forgot the edits"},
 	{435734387255, "a link was asked for again without a look, because the fence of its freeze stopped the look"},
 }
 
