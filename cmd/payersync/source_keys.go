@@ -31,8 +31,7 @@ func (a *app) listProfileKeys(block string) error {
 	var keys []httpsource.Key
 	var rows [][]string
 	for _, k := range httpsource.Keys() {
-		inside, in := strings.CutPrefix(k.Name, block)
-		if !in || block != "" && strings.Trim(inside, ".[") == inside && inside != "" { // of another block
+		if block != "" && !strings.HasPrefix(k.Name+".", block+".") && !strings.HasPrefix(k.Name, block+"[") {
 			continue
 		}
 		keys = append(keys, k)

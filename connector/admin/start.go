@@ -44,7 +44,7 @@ func (e *RunAtWork) Error() string {
 	return fmt.Sprintf("run %d of %s is at work", e.Run, e.Connection)
 }
 
-// RunRequest is a run that a person requested from the nodes that share the ledger.
+// RunRequest is a person's request for a run. One of the nodes that share the ledger makes it.
 type RunRequest struct {
 	Connection, By string
 	At             time.Time

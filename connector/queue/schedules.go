@@ -234,7 +234,7 @@ type Request struct {
 	At      time.Time
 }
 
-// Requests returns the jobs of an account that people requested and that are not over, the oldest first. River learns
+// Requests returns the unfinished jobs of an account that people requested, the oldest first. River learns
 // of the end of a job later than its hold.
 func (q *Queue) Requests(ctx context.Context, account int64) ([]Request, error) {
 	rows, err := q.cfg.Pool.Query(ctx, `SELECT args->>'job', coalesce(args->>'by', ''), created_at FROM river.river_job j

@@ -149,15 +149,21 @@ func (d *drafting) pageNumber(l listed) (value, note string) {
 	return open, "; write ${page} in place of the ? if the first page is 0, and ${page + 1} if it is 1"
 }
 
-// describe returns the description of a parameter.
-func (d *drafting) describe(l listed, name string) string {
+// named returns the parameter of a request with this name; nil for none.
+func (d *drafting) named(l listed, name string) map[string]any {
 	all, _ := l.get["parameters"].([]any)
 	for _, one := range all {
 		if p := d.at(one); p["name"] == name {
-			return fmt.Sprint(p["description"], " ", d.at(p, "schema")["description"])
+			return p
 		}
 	}
-	return ""
+	return nil
+}
+
+// describe returns the description of a parameter.
+func (d *drafting) describe(l listed, name string) string {
+	p := d.named(l, name)
+	return fmt.Sprint(p["description"], " ", d.at(p, "schema")["description"])
 }
 
 // timeForm returns the form of a time by its schema and description; "" if they do not tell.
@@ -176,16 +182,11 @@ func timeForm(schema map[string]any, about any) string {
 
 // schemaOf returns the schema of a parameter. Swagger 2 writes it into the parameter itself.
 func (d *drafting) schemaOf(l listed, name string) map[string]any {
-	all, _ := l.get["parameters"].([]any)
-	for _, one := range all {
-		if p := d.at(one); p["name"] == name {
-			if schema := d.at(p, "schema"); schema != nil {
-				return schema
-			}
-			return p
-		}
+	p := d.named(l, name)
+	if schema := d.at(p, "schema"); schema != nil {
+		return schema
 	}
-	return nil
+	return p
 }
 
 // size returns the number of records on a page: the most that the description allows.

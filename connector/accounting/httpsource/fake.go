@@ -115,8 +115,8 @@ type key struct {
 // Marks that stand for the texts of a request while the model learns their places.
 const markSince, markAfter, markCursor = "@since@", "@after@", "@cursor@"
 
-// learned is the size of the pages from which the model learns the places of variables: a number that grows by it
-// from page to page is an offset.
+// learned is the page size with which the model learns where variables stand in a request. A number that grows by it
+// from one page to the next is an offset.
 const learned = 10
 
 // learn finds out where the variables stand in a request for the list, by writing it several times.
